@@ -1,0 +1,60 @@
+"""Recoup: get back the accuracy that a differentially private algorithm has already paid for.
+
+The public names are loaded on first use, so that `import recoup` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from recoup.version import __version__
+
+if TYPE_CHECKING:
+    from recoup.algorithms.lloyd import KMeans
+    from recoup.domain import Box, L1Ball, L2Ball
+    from recoup.estimators import PrivateKMeans
+    from recoup.inference.refit import refit
+    from recoup.ledger import Ledger
+    from recoup.driver import release
+    from recoup.transcript import Round, Transcript
+
+_HOMES = {
+    "KMeans": "recoup.algorithms.lloyd",
+    "Box": "recoup.domain",
+    "L1Ball": "recoup.domain",
+    "L2Ball": "recoup.domain",
+    "PrivateKMeans": "recoup.estimators",
+    "refit": "recoup.inference.refit",
+    "Ledger": "recoup.ledger",
+    "release": "recoup.driver",
+    "Round": "recoup.transcript",
+    "Transcript": "recoup.transcript",
+}
+
+__all__ = [
+    "Box",
+    "KMeans",
+    "L1Ball",
+    "L2Ball",
+    "Ledger",
+    "PrivateKMeans",
+    "Round",
+    "Transcript",
+    "__version__",
+    "refit",
+    "release",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'recoup' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,26 @@
+"""The closed registry of algorithms: a transcript can name only what is listed here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from recoup.algorithms.base import Algorithm
+from recoup.algorithms.lloyd import KMeans
+from recoup.errors import ParameterError, TranscriptFormatError
+
+ALGORITHMS: dict[str, type[Algorithm]] = {a.type_name: a for a in (KMeans,)}
+
+
+def algorithm_from_json(value: Mapping[str, Any]) -> Algorithm:
+    """Read an algorithm back from the description in a transcript.
+
+    >>> algorithm_from_json({"type": "kmeans-lloyd", "n_clusters": 3, "n_rounds": 5})
+    KMeans(n_clusters=3, n_rounds=5)
+    """
+    if value.get("type") not in ALGORITHMS:
+        raise TranscriptFormatError(f"unknown algorithm; known are {', '.join(ALGORITHMS)}.")
+    try:
+        return ALGORITHMS[value["type"]].from_json(value)
+    except (KeyError, TypeError, ParameterError) as error:
+        raise TranscriptFormatError(f"the transcript's algorithm cannot be used: {error}") from None

@@ -1,0 +1,114 @@
+"""What both sides of the wall agree on before the first query, and what a query asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from recoup.accounting import Price, as_fraction, rho_of
+from recoup.domain import Domain
+from recoup.errors import BudgetError, ParameterError
+from recoup.mechanism import MECHANISMS, Gaussian, Laplace, integer_sensitivity
+from recoup.queries.base import Query
+
+NEIGHBOURS = "add-remove-one-record"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The public terms of a release; everything here may be printed.
+
+    Args:
+        domain: where records lie.
+        epsilon: the total budget, read as the decimal that was typed.
+        delta: 0 for pure epsilon.
+        mechanism: "laplace" or "gaussian" (which needs delta above 0).
+        n_records: a public guess of the number of records, or none.
+        records_per_person: how many records one person may hold; multiplies the distance between neighbours.
+
+    >>> from recoup.domain import Box
+    >>> Context(domain=Box([0], [1]), epsilon=Fraction("0.5")).budget
+    Price(measure='pure', amount=Fraction(1, 2))
+    """
+
+    domain: Domain
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+    mechanism: Literal["laplace", "gaussian"] = "laplace"
+    n_records: int | None = None
+    records_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", as_fraction(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", as_fraction(self.delta, "delta", allow_zero=True))
+        if self.delta >= 1:
+            raise BudgetError(f"delta is {float(self.delta):g}: it must be below 1, and far below 1 / N.")
+        if self.mechanism not in MECHANISMS:
+            raise ParameterError(f"mechanism={self.mechanism!r}: choose one of {', '.join(MECHANISMS)}.")
+        if self.mechanism == "gaussian" and self.delta == 0:
+            raise BudgetError("Gaussian noise needs delta above 0; with delta=0 use Laplace noise.")
+        object.__setattr__(self, "records_per_person", _count(self.records_per_person, "records_per_person"))
+        if self.records_per_person > 2**20:
+            raise ParameterError(f"records_per_person={self.records_per_person}: at most {2**20} is supported.")
+        if self.n_records is not None:
+            object.__setattr__(self, "n_records", _count(self.n_records, "n_records"))
+
+    @property
+    def noise(self) -> Laplace | Gaussian:
+        """The mechanism itself."""
+        return MECHANISMS[self.mechanism]
+
+    @property
+    def budget_measure(self) -> Literal["pure", "zcdp"]:
+        """In what rounds are priced."""
+        return "pure" if self.mechanism == "laplace" else "zcdp"
+
+    @property
+    def budget(self) -> Price:
+        """All that may be spent: epsilon for Laplace noise, the rho that (epsilon, delta) allows for Gaussian noise."""
+        pure = self.budget_measure == "pure"
+        return Price(measure=self.budget_measure, amount=self.epsilon if pure else rho_of(self.epsilon, self.delta))
+
+    @property
+    def sensitivity(self) -> int:
+        """The integer by which one record may move a round's totals."""
+        return integer_sensitivity(self.n_records)
+
+    @property
+    def distance(self) -> int:
+        """The integer distance between the totals of neighbours: all records of one person."""
+        return self.sensitivity * self.records_per_person
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value."""
+        return {
+            "domain": self.domain.to_json(),
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "mechanism": self.mechanism,
+            "n_records": self.n_records,
+            "records_per_person": self.records_per_person,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A query, its share of the total budget, and how that share is split over the blocks of the answer."""
+
+    query: Query
+    share: Fraction
+    split: Mapping[str, Fraction]
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise ParameterError(f"a round's share of the budget is {float(self.share):g}: it must be in (0, 1].")
+
+
+def _count(value: object, name: str) -> int:
+    import numbers
+
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+        raise ParameterError(f"{name}={value!r}: give a whole number of at least 1.")
+    return int(value)

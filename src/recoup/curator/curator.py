@@ -1,0 +1,72 @@
+"""The only place where records meet noise."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from recoup.context import Context, Request
+from recoup.curator.source import Source
+from recoup.errors import BudgetExceededError, ParameterError
+from recoup.ledger import Ledger
+from recoup.mechanism import Noise, SecureNoise
+from recoup.queries.base import check_columns
+from recoup.transcript import Round
+
+
+class Curator:
+    """Holds the records, the noise and the ledger, and answers queries.
+
+    Args:
+        source: the records.
+        context: the public terms: domain, budget, mechanism.
+        ledger: charged before noise is drawn, if given.
+        run: a public name of the release in the ledger.
+        noise: where noise comes from.
+        spent: the share of the budget that earlier rounds of the same release have used.
+
+    Guarantees: the rounds that it answers cost at most the context's budget together; nothing but noisy totals leaves.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        context: Context,
+        *,
+        ledger: Ledger | None = None,
+        run: str = "",
+        noise: Noise | None = None,
+        spent: Fraction = Fraction(0),
+    ) -> None:
+        self._source, self._context, self._ledger, self._run = source, context, ledger, run
+        self._noise: Noise = SecureNoise() if noise is None else noise
+        self._spent = spent
+
+    def answer(self, request: Request) -> Round:
+        """Answer one query within its share of the budget: exact integer totals, charge, then noise on every value."""
+        context, query, mechanism = self._context, request.query, self._context.noise
+        check_columns(query, context.domain)
+        if self._spent + request.share > 1:
+            raise BudgetExceededError(
+                spent=self._spent, asked=request.share, left=1 - self._spent, where="shares of this release's budget"
+            )
+        sensitivity = query.sensitivity(context.domain)
+        if set(request.split) != set(sensitivity.names):
+            raise ParameterError(f"the split names {sorted(request.split)}, the answer has {list(sensitivity.names)}.")
+        weights = mechanism.weights([request.split[name] for name in sensitivity.names], context.sensitivity)
+        calibration = mechanism.calibrate(context.budget.amount * request.share, context.distance)
+        totals = self._source.total(query, mechanism.factors(sensitivity, weights))
+        if len(totals) != query.size:
+            raise ParameterError(f"a source answered {len(totals)} totals to a query of {query.size}.")
+        if self._ledger is not None:
+            self._ledger.charge(calibration.price, purpose=f"{query.type_name} query of {query.size} values", run=self._run)
+        self._spent += request.share
+        noisy = mechanism.release(totals, calibration.scale, self._noise)
+        return Round.of(
+            context,
+            query=query,
+            integers=tuple(noisy),
+            weights=weights,
+            scale=calibration.scale,
+            price=calibration.price,
+            share=request.share,
+        )

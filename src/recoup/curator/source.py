@@ -1,0 +1,87 @@
+"""Where records come from: one method, `total`, answered exactly.
+
+An in-memory table is turned into fixed-point records once and kept between rounds (4 bytes a value); a file is read
+anew in every round, block by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recoup.curator.tables import Table, open_table
+from recoup.domain import Domain
+from recoup.kernels.fixed_point import fixed_point_rows
+from recoup.kernels.threads import over_row_ranges
+from recoup.queries.base import Array, Query
+
+_LARGEST_BLOCK = 2**24  # rows; 64-bit totals of a block of 2^30-bounded contributions stay exact
+
+
+class Source(Protocol):
+    """Records that can be asked for exact totals."""
+
+    def total(self, query: Query, factors: Array) -> list[int]:
+        """The exact sum over records of trunc(contribution * factors)."""
+
+
+class TableSource:
+    """Records of an array, a data frame, an Arrow stream or files.
+
+    Args:
+        table: the opened table.
+        domain: where its records are clipped to.
+        keep: keep the fixed-point records in memory between rounds.
+
+    >>> from recoup.domain import Box
+    >>> from recoup.queries.grid import GridQuery
+    >>> source = open_source(np.array([[0.1], [0.9], [0.8]]), Box([0], [1]))
+    >>> source.total(GridQuery(sides=(2,)), np.full(2, 10.0))
+    [10, 20]
+    """
+
+    def __init__(self, table: Table, domain: Domain, *, keep: bool) -> None:
+        self._table, self._domain, self._keep = table, domain, keep
+        self._kept: list[NDArray[np.int32]] | None = None
+
+    def total(self, query: Query, factors: Array) -> list[int]:
+        """The exact sum over records of trunc(contribution * factors)."""
+        total = [0] * query.size
+        for records in self._records():
+            for start in range(0, len(records), _LARGEST_BLOCK):
+                part = query.integer_total(records[start : start + _LARGEST_BLOCK], factors)
+                total = [a + b for a, b in zip(total, part.tolist(), strict=True)]
+        return total
+
+    def _records(self) -> Iterator[NDArray[np.int32]]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept = []
+        for block in self._table.blocks():
+            records = fixed_records(block, self._domain)
+            if self._keep:
+                kept.append(records)
+            yield records
+        if self._keep:
+            self._kept = kept
+
+
+def fixed_records(rows: NDArray[np.float64 | np.float32], domain: Domain) -> NDArray[np.int32]:
+    """Clamp, scale, project and round rows in the user's units; rows with a non-finite value are marked as dropped."""
+    shape, radius = domain.shape()
+    low, high = np.array(domain.low), np.array(domain.high)
+    records = np.empty(rows.shape, dtype=np.int32)
+    over_row_ranges(lambda a, b: fixed_point_rows(rows[a:b], low, high, shape, radius, records[a:b]), len(rows))
+    return records
+
+
+def open_source(X: object, domain: Domain) -> Source:
+    """Open whatever a user hands over as records of a domain; columns are found by the domain's names, if it has any."""
+    if hasattr(X, "total") and callable(X.total):
+        return X  # type: ignore[return-value]
+    table = open_table(X, domain.columns, n_columns=domain.n_columns)
+    return TableSource(table, domain, keep=not isinstance(X, str) and not hasattr(X, "__fspath__"))

@@ -1,0 +1,210 @@
+"""Drive an algorithm against a curator, round by round; every round is saved before the next query is asked."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from recoup.accounting import Price
+from recoup.algorithms.base import Algorithm
+from recoup.context import Context, Request
+from recoup.curator.curator import Curator
+from recoup.curator.source import open_source
+from recoup.domain import Domain
+from recoup.errors import BudgetExceededError, ParameterError, TranscriptError
+from recoup.ledger import Ledger
+from recoup.mechanism import Noise, SecureNoise, SimulatedNoise
+from recoup.transcript import Transcript
+
+NoiseKind = Literal["secure", "simulated"]
+
+
+def release(
+    algorithm: Algorithm,
+    X: object,
+    *,
+    domain: Domain,
+    epsilon: Any,
+    delta: Any = 0,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    records_per_person: int = 1,
+    n_records: int | None = None,
+    mechanism: Literal["auto", "laplace", "gaussian"] = "auto",
+    random_state: Any = None,
+    noise: NoiseKind = "secure",
+    path: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    on_round: Callable[[int], None] | None = None,
+) -> Transcript:
+    """Run a private algorithm on records and return everything that was released.
+
+    Args:
+        algorithm: what to ask next, for example `recoup.KMeans(n_clusters=15, n_rounds=5)`.
+        X: the records: an array, a data frame, an Arrow table or stream, a path.
+        domain: public bounds, for example `recoup.Box(low, high)`.
+        epsilon: the total budget, read as the decimal that is typed.
+        delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise.
+        ledger: charged before every answer.
+        records_per_person: how many records one person may hold.
+        n_records: a public guess of their number.
+        mechanism: "auto" is Laplace for delta=0 and Gaussian otherwise.
+        random_state: harmless randomness only (initial centres); with simulated noise, the noise too.
+        noise: "secure", or "simulated" for experiments.
+        path: where to save the transcript after every round.
+        resume: continue the transcript at `path`; only what is missing is paid for.
+        on_round: called with the number of finished rounds.
+
+    Returns:
+        The transcript.
+
+    Guarantees: all rounds together, those that a crash lost included, cost at most (epsilon, delta).
+
+    >>> from recoup import Box, KMeans
+    >>> x = np.random.default_rng(0).uniform(size=(1000, 2))
+    >>> transcript = release(KMeans(n_clusters=2, n_rounds=3), x, domain=Box([0, 0], [1, 1]), epsilon=1)
+    >>> len(transcript.rounds), float(transcript.epsilon_spent) <= 1
+    (3, True)
+    """
+    context = Context(
+        domain=domain,
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=("gaussian" if delta else "laplace") if mechanism == "auto" else mechanism,
+        n_records=n_records,
+        records_per_person=records_per_person,
+    )
+    if noise not in ("secure", "simulated"):
+        raise ParameterError(f'noise={noise!r}: choose "secure", or "simulated" for experiments.')
+    source = open_source(X, domain)
+    ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
+    transcript = Transcript(context=context, algorithm=algorithm.to_json(), simulated=noise == "simulated")
+    if resume:
+        transcript = _resumed(path, transcript)
+    elif path is not None and Path(path).exists():
+        raise TranscriptError(f"{path} exists. Continue it with resume=True (--resume), or choose another path.")
+    if ledger is not None:
+        _check_affordable(ledger, context, 1 - transcript.shares_spent)
+    return _drive(
+        algorithm,
+        transcript,
+        lambda noise_source: Curator(
+            source, context, ledger=ledger, run=uuid.uuid4().hex, noise=noise_source, spent=transcript.shares_spent
+        ),
+        streams=_Streams(random_state, noise),
+        path=path,
+        on_round=on_round,
+    )
+
+
+class _Streams:
+    """Independent child streams of `random_state`, one for each round: harmless ones, and those of simulated noise."""
+
+    def __init__(self, random_state: Any, noise: NoiseKind) -> None:
+        self._noise = noise
+        if isinstance(random_state, np.random.Generator | np.random.RandomState):
+            bits = random_state.integers if isinstance(random_state, np.random.Generator) else random_state.randint
+            random_state = [int(v) for v in bits(0, 2**31, size=4)]
+        try:
+            self._entropy: Any = np.random.SeedSequence(random_state).entropy
+        except (TypeError, ValueError):
+            raise ParameterError("random_state must be a whole number of at least 0, a Generator, or None.") from None
+
+    def harmless(self, n_answers: int) -> np.random.Generator:
+        """For the algorithm, before the answer with this number."""
+        return np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(0, n_answers)))
+
+    def noise(self, n_answers: int) -> Noise:
+        """Noise for the answer with this number; secure noise never sees the seed."""
+        if self._noise == "secure":
+            return SecureNoise()
+        return SimulatedNoise(np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(1, n_answers))))
+
+
+def _drive(
+    algorithm: Algorithm,
+    transcript: Transcript,
+    curator_of: Callable[[Noise], Curator],
+    *,
+    streams: _Streams,
+    path: str | os.PathLike[str] | None,
+    on_round: Callable[[int], None] | None,
+) -> Transcript:
+    noise_of_round = _RoundNoise(streams)
+    curator = curator_of(noise_of_round)
+    # What a crash lost is missing from the budget: later rounds shrink alike, so that all of them still fit.
+    answered = sum((r.share for r in transcript.rounds), Fraction(0))
+    shrink = (1 - answered - sum(transcript.lost, Fraction(0))) / (1 - answered) if answered < 1 else Fraction(0)
+    while True:
+        n_answers = len(transcript.rounds) + len(transcript.lost)
+        request = algorithm.next_request(transcript.context, transcript.rounds, streams.harmless(n_answers))
+        if request is None or shrink == 0:
+            break
+        request = Request(query=request.query, share=request.share * shrink, split=request.split)
+        noise_of_round.n_answers = n_answers
+        if path is not None:
+            replace(transcript, pending=request.share).save(path)
+        try:
+            answer = curator.answer(request)
+        except (BudgetExceededError, ParameterError):
+            # Refused before anything was charged: nothing is pending.
+            if path is not None:
+                transcript.save(path)
+            raise
+        transcript = transcript.with_round(answer)
+        if path is not None:
+            transcript.save(path)
+        if on_round is not None:
+            on_round(len(transcript.rounds))
+    return transcript
+
+
+class _RoundNoise:
+    """Noise whose simulated stream depends on the number of the answer, so that a resumed run never repeats one."""
+
+    def __init__(self, streams: _Streams) -> None:
+        self._streams = streams
+        self.n_answers = 0
+        self.simulated = streams.noise(0).simulated
+
+    def laplace(self, totals: Any, scale: float) -> list[int]:
+        return self._streams.noise(self.n_answers).laplace(totals, scale)
+
+    def gaussian(self, totals: Any, scale: float) -> list[int]:
+        return self._streams.noise(self.n_answers).gaussian(totals, scale)
+
+
+def _resumed(path: str | os.PathLike[str] | None, fresh: Transcript) -> Transcript:
+    if path is None:
+        raise ParameterError("resume=True needs the path of the transcript to continue.")
+    if not Path(path).exists():
+        return fresh
+    old = Transcript.load(path)
+    same = (
+        old.context.to_json() == fresh.context.to_json()
+        and old.algorithm == fresh.algorithm
+        and old.simulated == fresh.simulated
+    )
+    if not same:
+        raise TranscriptError(
+            f"{path} was released under other terms (algorithm, bounds, budget or noise): resume with the same ones."
+        )
+    if old.pending is not None:
+        old = replace(old, lost=(*old.lost, old.pending), pending=None)
+    return old
+
+
+def _check_affordable(ledger: Ledger, context: Context, share: Fraction) -> None:
+    price = Price(measure=context.budget_measure, amount=context.budget.amount * share)
+    if price.amount > 0:
+        preview = ledger.preview([price])
+        if not preview.fits:
+            raise BudgetExceededError(
+                spent=preview.spent_before, asked=preview.asked, left=ledger.left, where="this ledger"
+            )

@@ -1,0 +1,88 @@
+"""Typed errors that carry their numbers as attributes and say what to do next.
+
+No message here may be built from a record, a count of records, or anything else that was not released.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+
+class RecoupError(Exception):
+    """Base class of every error that Recoup raises on purpose."""
+
+
+class ParameterError(RecoupError, ValueError):
+    """A parameter is outside what is allowed."""
+
+
+class BoundsError(ParameterError):
+    """The declared bounds are missing or unusable."""
+
+
+class MissingBoundsError(BoundsError):
+    """No bounds were declared; without public bounds there is no privacy."""
+
+
+class BudgetError(ParameterError):
+    """A privacy budget is not a number that can be spent."""
+
+
+class BudgetExceededError(RecoupError):
+    """A charge would spend more than the ledger or the release allows.
+
+    Attributes:
+        spent: what had been spent before.
+        asked: what this charge asked for.
+        left: what is left.
+    """
+
+    def __init__(self, *, spent: Fraction, asked: Fraction, left: Fraction, where: str) -> None:
+        self.spent, self.asked, self.left = spent, asked, left
+        super().__init__(
+            f"{where}: asked for {float(asked):.6g}, but {float(left):.6g} is left ({float(spent):.6g} is spent). "
+            "Nothing was charged and nothing was released. Ask for less, or use another budget."
+        )
+
+
+class LedgerError(RecoupError):
+    """The ledger's file cannot be used."""
+
+
+class LedgerFormatError(LedgerError):
+    """The file is not a Recoup ledger, or is one of a newer version."""
+
+
+class LedgerLockedError(LedgerError):
+    """Another process holds the ledger for longer than we are willing to wait."""
+
+
+class TranscriptError(RecoupError):
+    """A transcript cannot be used."""
+
+
+class TranscriptFormatError(TranscriptError, ValueError):
+    """The file is not a well-formed Recoup transcript."""
+
+
+class TranscriptVersionError(TranscriptFormatError):
+    """The transcript was written by a newer version of Recoup."""
+
+
+class DataError(RecoupError, ValueError):
+    """The table cannot be read as declared; says nothing about its records."""
+
+
+class UnknownColumnError(DataError, KeyError):
+    """A declared column is not in the table."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class ColumnTypeError(DataError, TypeError):
+    """A column's declared type is not numeric."""
+
+
+class UnreadableFileError(DataError, OSError):
+    """A file cannot be opened or decoded."""

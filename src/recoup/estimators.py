@@ -1,0 +1,210 @@
+"""Scikit-learn shaped estimators: the only Python face that holds both roles, curator and analyst."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from recoup.algorithms.base import Algorithm
+from recoup.algorithms.lloyd import KMeans, positive_whole
+from recoup.curator.tables import Table, open_table
+from recoup.domain import DOMAINS, Domain, declared_bounds
+from recoup.driver import release
+from recoup.errors import DataError, ParameterError
+from recoup.inference.refit import refit
+from recoup.ledger import Ledger
+from recoup.queries.base import Array
+from recoup.queries.voronoi import VoronoiQuery
+
+Postprocess = Literal["auto", "none"]
+
+
+class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Differentially private k-means.
+
+    Args:
+        n_clusters: K.
+        epsilon: the privacy budget of one fit, read as the decimal that is typed.
+        bounds: required and public: `(low, high)`, each a number or one number a column, or `{column: (low, high)}`,
+            which also selects the columns. Never computed from the data.
+        delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise.
+        domain: "auto" and "box" do not distort the data; "l1" is the paper's unit ball; "l2"; or a `Domain`.
+        n_records: a public guess of the number of records, or "auto".
+        records_per_person: how many records one person may hold; declared, not enforced.
+        algorithm: "auto" or "lloyd", the paper's Algorithm 1.
+        n_rounds: "auto", or a number of rounds; the paper uses 5.
+        postprocess: "auto" or "none": the last iterate.
+        ledger: a `Ledger` or its path, charged before every answer.
+        random_state: harmless randomness only (initial centres). With simulated noise it draws the noise too.
+        noise: "secure" (the operating system's entropy) or "simulated", which is NOT PRIVATE.
+
+    Attributes:
+        cluster_centers_: (n_clusters, d), in the user's units, inside the bounds.
+        transcript_: everything that was released.
+        inferred_: the inferred data set, or none.
+        privacy_: the privacy statement.
+        n_features_in_: the number of columns.
+
+    Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit.
+    There are no `labels_` and no `inertia_`: those are exact functions of the records. `predict`, `transform` and
+    `score` look at the records that they are given and add no noise: what they return is for local use only. A record
+    with a missing or non-finite value contributes nothing to the fit, and nothing mentions it.
+
+    >>> x = np.random.default_rng(0).normal([[0.3, 0.7]], 0.1, size=(2000, 2))
+    >>> model = PrivateKMeans(n_clusters=2, epsilon=1.0, bounds=(0, 1), random_state=0).fit(x)
+    >>> model.cluster_centers_.shape, model.privacy_["epsilon"]
+    ((2, 2), 1.0)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        epsilon: Any = 1.0,
+        bounds: Any = None,
+        *,
+        delta: Any = 0.0,
+        domain: Any = "auto",
+        n_records: int | Literal["auto"] = "auto",
+        records_per_person: int = 1,
+        algorithm: str = "auto",
+        n_rounds: int | Literal["auto"] = "auto",
+        postprocess: str = "auto",
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        noise: Literal["secure", "simulated"] = "secure",
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.epsilon = epsilon
+        self.bounds = bounds
+        self.delta = delta
+        self.domain = domain
+        self.n_records = n_records
+        self.records_per_person = records_per_person
+        self.algorithm = algorithm
+        self.n_rounds = n_rounds
+        self.postprocess = postprocess
+        self.ledger = ledger
+        self.random_state = random_state
+        self.noise = noise
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Cluster records privately.
+
+        Args:
+            X: an array, a data frame, an Arrow table or stream, or a path to Parquet or CSV.
+            y: ignored.
+
+        Returns:
+            The fitted estimator.
+        """
+        algorithm = self._algorithm()
+        if self.postprocess not in ("auto", "none"):
+            raise ParameterError(f'postprocess={self.postprocess!r}: choose "auto" or "none".')
+        domain = self._domain(X)
+        transcript = release(
+            algorithm,
+            X,
+            domain=domain,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            ledger=self.ledger,
+            records_per_person=self.records_per_person,
+            n_records=None if self.n_records == "auto" else positive_whole(self.n_records, "n_records"),
+            random_state=self.random_state,
+            noise=self.noise,
+        )
+        self.n_features_in_ = domain.n_columns
+        if domain.columns is not None:
+            self.feature_names_in_ = np.array(domain.columns, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.transcript_ = transcript
+        self.inferred_ = None
+        self.cluster_centers_ = refit(transcript, None)
+        self.privacy_ = transcript.privacy
+        self._n_features_out = len(self.cluster_centers_)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """The cluster of each record, exactly and without noise: for local use only.
+
+        A record with a missing or infinite value has no cluster: it gets -1.
+        """
+        unit = self._unit(X)
+        return np.where(np.isnan(unit).any(axis=1), -1, self._cells(unit))
+
+    def fit_predict(self, X: Any, y: object = None, **kwargs: Any) -> NDArray[np.int64]:
+        """Fit privately, then assign the same records exactly: the labels are for local use only."""
+        return self.fit(X).predict(X)
+
+    def transform(self, X: Any) -> Array:
+        """The distance of each record to each centre, columns scaled to [-1, 1] by their bounds: for local use only."""
+        unit, centers = self._unit(X), self._unit_centers()
+        return np.stack([np.sqrt(((unit - center) ** 2).sum(axis=1)) for center in centers], axis=1)
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Minus the within-cluster sum of squares, columns scaled to [-1, 1] by their bounds: for local use only."""
+        unit = self._unit(X)
+        unit = unit[~np.isnan(unit).any(axis=1)]
+        return -float(((unit - self._unit_centers()[self._cells(unit)]) ** 2).sum())
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn may expect: missing values are allowed, and results are random."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.non_deterministic = True
+        return tags
+
+    def _algorithm(self) -> Algorithm:
+        if self.algorithm not in ("auto", "lloyd"):
+            raise ParameterError(f'algorithm={self.algorithm!r}: choose "auto" or "lloyd".')
+        n_rounds = 5 if self.n_rounds == "auto" else positive_whole(self.n_rounds, "n_rounds")
+        return KMeans(n_clusters=self.n_clusters, n_rounds=n_rounds)
+
+    def _domain(self, X: Any) -> Domain:
+        if isinstance(self.domain, Domain):
+            return self.domain
+        kind = "box" if self.domain == "auto" else self.domain
+        if not isinstance(kind, str) or kind not in DOMAINS:
+            raise ParameterError(f'domain={self.domain!r}: choose "auto", {", ".join(DOMAINS)}, or give a Domain.')
+        if self.bounds is None:
+            declared_bounds(None)
+        if isinstance(self.bounds, Mapping):
+            low, high, columns = declared_bounds(self.bounds)
+        else:
+            table = open_table(X)
+            low, high, _ = declared_bounds(self.bounds, table.n_columns)
+            columns = table.columns
+        return DOMAINS[kind](low, high, columns)  # type: ignore[arg-type]
+
+    def _table(self, X: Any) -> Table:
+        check_is_fitted(self)
+        domain = self.transcript_.context.domain
+        by_name = domain.columns is not None and not isinstance(X, np.ndarray | list | tuple)
+        table = open_table(X, domain.columns if by_name else None)
+        if table.n_columns != domain.n_columns:
+            raise DataError(
+                f"X has {table.n_columns} features, but {type(self).__name__} is expecting {domain.n_columns} features "
+                "as input."
+            )
+        return table
+
+    def _unit(self, X: Any) -> Array:
+        rows = np.concatenate([np.asarray(b, dtype=np.float64) for b in self._table(X).blocks()])
+        rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, np.nan)
+        return self.transcript_.context.domain.to_unit(rows)
+
+    def _unit_centers(self) -> Array:
+        return self.transcript_.context.domain.to_unit(self.cluster_centers_)
+
+    def _cells(self, unit: Array) -> NDArray[np.int64]:
+        return VoronoiQuery(centers=self._unit_centers()).cells(unit)
+
+
+__all__ = ["PrivateKMeans"]

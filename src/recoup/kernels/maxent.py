@@ -1,0 +1,182 @@
+"""Numba kernels for sparse rows of additive measurements, stored point by point.
+
+A support point touches few rows: one cell of every partition. Its entries are kept as *runs*, stretches of
+consecutive rows (a cell's count and its sums are one run), so that partitions and general sparse rows share one
+format and the inner loops stay contiguous:
+
+    point i owns the runs  run_start[i] <= r < run_start[i+1];
+    run r covers the rows  run_row[r] ... run_row[r] + run_length[r] - 1
+    with the values        run_value[run_offset[r] : run_offset[r] + run_length[r]].
+
+The rows of one point's runs are increasing, so a Gram matrix needs only pairs of runs a <= b (its upper triangle).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, fastmath=False)
+def gather(
+    run_start,  # IN   (m + 1,)
+    run_row,  # IN   (n_runs,)
+    run_length,  # IN   (n_runs,)
+    run_offset,  # IN   (n_runs,)
+    run_value,  # IN   (n_values,)
+    z,  # IN   (R,)
+    out,  # OUT  (m,): out = A' z
+):
+    for i in range(out.shape[0]):
+        total = 0.0
+        for r in range(run_start[i], run_start[i + 1]):
+            row, offset = run_row[r], run_offset[r]
+            for j in range(run_length[r]):
+                total += z[row + j] * run_value[offset + j]
+        out[i] = total
+
+
+@njit(cache=True, fastmath=False)
+def scatter(
+    run_start,  # IN   (m + 1,)
+    run_row,  # IN   (n_runs,)
+    run_length,  # IN   (n_runs,)
+    run_offset,  # IN   (n_runs,)
+    run_value,  # IN   (n_values,)
+    weights,  # IN   (m,)
+    out,  # OUT  (R,): out = A weights
+):
+    out[:] = 0.0
+    for i in range(weights.shape[0]):
+        weight = weights[i]
+        for r in range(run_start[i], run_start[i + 1]):
+            row, offset = run_row[r], run_offset[r]
+            for j in range(run_length[r]):
+                out[row + j] += weight * run_value[offset + j]
+
+
+@njit(cache=True, fastmath=False)
+def gram(
+    run_start,  # IN   (m + 1,)
+    run_row,  # IN   (n_runs,)
+    run_length,  # IN   (n_runs,)
+    run_offset,  # IN   (n_runs,)
+    run_value,  # IN   (n_values,)
+    weights,  # IN   (m,)
+    out,  # OUT  (R, >= R): upper triangle of A diag(weights) A'
+):
+    out[:] = 0.0
+    for i in range(weights.shape[0]):
+        weight = weights[i]
+        for a in range(run_start[i], run_start[i + 1]):
+            row_a, offset_a, length_a = run_row[a], run_offset[a], run_length[a]
+            for b in range(a, run_start[i + 1]):
+                row_b, offset_b, length_b = run_row[b], run_offset[b], run_length[b]
+                values_b = run_value[offset_b : offset_b + length_b]
+                for j in range(length_a):
+                    scaled = weight * run_value[offset_a + j]
+                    tile = out[row_a + j, row_b : row_b + length_b]
+                    for k in range(length_b):
+                        tile[k] += scaled * values_b[k]
+
+
+@njit(cache=True, fastmath=False)
+def gram_dense(
+    run_start,  # IN   (m + 1,)
+    run_row,  # IN   (n_runs,)
+    run_length,  # IN   (n_runs,)
+    run_offset,  # IN   (n_runs,)
+    run_value,  # IN   (n_values,)
+    dense,  # IN   (m, D): rows that every point touches, after the sparse ones
+    weights,  # IN   (m,)
+    first,  # IN   the number of sparse rows
+    out,  # OUT  (R, >= R): adds the products of sparse with dense rows
+):
+    n_dense = dense.shape[1]
+    for i in range(weights.shape[0]):
+        for a in range(run_start[i], run_start[i + 1]):
+            row, offset = run_row[a], run_offset[a]
+            for j in range(run_length[a]):
+                scaled = weights[i] * run_value[offset + j]
+                tile = out[row + j, first : first + n_dense]
+                for k in range(n_dense):
+                    tile[k] += scaled * dense[i, k]
+
+
+@njit(cache=True, fastmath=False)
+def gram_diagonal(
+    run_start,  # IN   (m + 1,)
+    run_row,  # IN   (n_runs,)
+    run_length,  # IN   (n_runs,)
+    run_offset,  # IN   (n_runs,)
+    run_value,  # IN   (n_values,)
+    weights,  # IN   (m,)
+    out,  # OUT  (R, width): out[row + j, k] is the product of the rows row + j and row + k of one run
+):
+    out[:] = 0.0
+    for i in range(weights.shape[0]):
+        for a in range(run_start[i], run_start[i + 1]):
+            row, offset, length = run_row[a], run_offset[a], run_length[a]
+            for j in range(length):
+                scaled = weights[i] * run_value[offset + j]
+                for k in range(length):
+                    out[row + j, k] += scaled * run_value[offset + k]
+
+
+@njit(cache=True, fastmath=False)
+def factor_tiles(
+    tile_row,  # IN   (n_tiles,): first row of every tile
+    tile_length,  # IN   (n_tiles,)
+    tiles,  # IN, OUT  (R, width): symmetric tiles become their lower Cholesky factors
+):
+    for t in range(tile_row.shape[0]):
+        row, length = tile_row[t], tile_length[t]
+        for j in range(length):
+            ridge = tiles[row + j, j] * 1e-12
+            for k in range(j + 1):
+                total = tiles[row + j, k]
+                for c in range(k):
+                    total -= tiles[row + j, c] * tiles[row + k, c]
+                if k == j:
+                    # Only rounding can bring a pivot this low; a larger one keeps the factor a valid preconditioner.
+                    tiles[row + j, j] = np.sqrt(max(total, ridge))
+                else:
+                    tiles[row + j, k] = total / tiles[row + k, k]
+
+
+@njit(cache=True, fastmath=False)
+def solve_tiles(
+    tile_row,  # IN   (n_tiles,)
+    tile_length,  # IN   (n_tiles,)
+    tiles,  # IN   (R, width): lower Cholesky factors
+    right,  # IN   (R,)
+    out,  # OUT  (R,)
+):
+    for t in range(tile_row.shape[0]):
+        row, length = tile_row[t], tile_length[t]
+        for j in range(length):
+            total = right[row + j]
+            for c in range(j):
+                total -= tiles[row + j, c] * out[row + c]
+            out[row + j] = total / tiles[row + j, j]
+        for j in range(length - 1, -1, -1):
+            total = out[row + j]
+            for c in range(j + 1, length):
+                total -= tiles[row + c, j] * out[row + c]
+            out[row + j] = total / tiles[row + j, j]
+
+
+@njit(cache=True, fastmath=False)
+def scale_tiles(
+    tile_row,  # IN   (n_tiles,)
+    tile_length,  # IN   (n_tiles,)
+    scale,  # IN   (R,): multiplies rows and columns
+    diagonal,  # IN   (R,): added afterwards
+    tiles,  # IN, OUT  (R, width)
+):
+    for t in range(tile_row.shape[0]):
+        row = tile_row[t]
+        for j in range(tile_length[t]):
+            for k in range(tile_length[t]):
+                tiles[row + j, k] *= scale[row + j] * scale[row + k]
+            tiles[row + j, j] += diagonal[row + j]

@@ -1,0 +1,37 @@
+"""Row ranges over both cores with plain threads: kernels release the GIL, so no OpenMP or TBB runtime is needed.
+
+Such a runtime would break under fork, or abort when two Python threads enter it at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+_MIN_ROWS_PER_THREAD = 16_384
+
+
+def n_threads() -> int:
+    """Threads to use: RECOUP_NUM_THREADS, or the cores that this process may run on."""
+    declared = os.environ.get("RECOUP_NUM_THREADS", "")
+    if declared.isdigit() and int(declared) > 0:
+        return int(declared)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def over_row_ranges(work: Callable[[int, int], Result], n_rows: int) -> list[Result]:
+    """Call `work(start, stop)` on ranges that cover the rows, one a thread, and return the results in order.
+
+    >>> over_row_ranges(lambda start, stop: stop - start, 10)
+    [10]
+    """
+    n = max(1, min(n_threads(), n_rows // _MIN_ROWS_PER_THREAD))
+    edges = [n_rows * i // n for i in range(n + 1)]
+    if n == 1:
+        return [work(0, n_rows)]
+    with ThreadPoolExecutor(n) as pool:
+        return list(pool.map(work, edges[:-1], edges[1:]))

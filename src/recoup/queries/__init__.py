@@ -1,0 +1,1 @@
+"""What can be asked: bounded per-record maps as values, each with its sensitivities."""

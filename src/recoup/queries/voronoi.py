@@ -1,0 +1,166 @@
+"""Count and sum of the records in each cell of a Voronoi partition: the query of k-means.
+
+A record lies in the cell of its nearest centre (ties to the lowest index) and touches that cell alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from recoup.domain import Domain
+from recoup.errors import ParameterError, TranscriptFormatError
+from recoup.kernels.threads import over_row_ranges
+from recoup.kernels.voronoi import ABSOLUTE, NO_SUMS, RELATIVE, relative_values, voronoi_cells, voronoi_totals
+from recoup.queries.base import Array, Block, Integers, Records, Sensitivity, check_columns, check_size, read_array
+
+Sums = Literal["none", "absolute", "relative"]
+_SUMS: dict[str, int] = {"none": NO_SUMS, "absolute": ABSOLUTE, "relative": RELATIVE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VoronoiQuery:
+    """Counts, and sums if wanted, of the records nearest to each centre.
+
+    The answer is the k counts, then the k x d sums row by row.
+
+    Args:
+        centers: (k, d), in the unit domain.
+        sums: "none"; "absolute", the plain vector sum as in the paper; or "relative", the sum of x - centre, each
+            scaled back to the cell's radius, so that noise grows with the cell and not with the domain.
+        radii: (k,) clipping radii, for relative sums only.
+        norm: the norm of the clipping: 1 for Laplace, 2 for Gaussian noise.
+
+    Guarantees: a record changes one count by 1 and one cell's sum by at most the domain's bound (absolute) or the
+    cell's radius in the given norm (relative).
+
+    >>> query = VoronoiQuery(centers=np.array([[-0.5], [0.5]]))
+    >>> query.contribution(np.array([[-0.2], [0.9]]))
+    array([[ 1. ,  0. , -0.2, -0. ],
+           [ 0. ,  1. ,  0. ,  0.9]])
+    """
+
+    centers: Array
+    sums: Sums = "absolute"
+    radii: Array | None = None
+    norm: int = 1
+
+    type_name: ClassVar[str] = "voronoi"
+
+    def __post_init__(self) -> None:
+        centers = np.ascontiguousarray(self.centers, dtype=np.float64).copy()
+        if centers.ndim != 2 or centers.shape[0] == 0 or centers.shape[1] == 0 or not np.isfinite(centers).all():
+            raise ParameterError("centers must be a (k, d) array of finite numbers with k and d at least 1.")
+        if self.sums not in _SUMS:
+            raise ParameterError(f"sums={self.sums!r}: choose one of {', '.join(_SUMS)}.")
+        if self.norm not in (1, 2):
+            raise ParameterError(f"norm={self.norm!r}: choose 1 (Laplace) or 2 (Gaussian).")
+        centers.setflags(write=False)
+        object.__setattr__(self, "centers", centers)
+        if (self.radii is None) == (self.sums == "relative"):
+            raise ParameterError("relative sums need radii, and only they do.")
+        if self.radii is not None:
+            radii = np.ascontiguousarray(self.radii, dtype=np.float64).copy()
+            if radii.shape != centers.shape[:1] or not (np.isfinite(radii) & (radii > 0)).all():
+                raise ParameterError(f"radii must be {len(centers)} positive numbers, one a cell.")
+            radii.setflags(write=False)
+            object.__setattr__(self, "radii", radii)
+        check_size(self.size)
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells, k."""
+        return int(self.centers.shape[0])
+
+    @property
+    def n_columns(self) -> int:
+        """Columns that a record must have."""
+        return int(self.centers.shape[1])
+
+    @property
+    def size(self) -> int:
+        """Values in the answer."""
+        return self.n_cells * (1 if self.sums == "none" else 1 + self.n_columns)
+
+    def sensitivity(self, domain: Domain) -> Sensitivity:
+        """Bounds on one record's contribution: 1 for the counts; the domain's or the cell's radius for the sums."""
+        check_columns(self, domain)
+        k, d = self.n_cells, self.n_columns
+        blocks = [Block.of_counts("count", k)]
+        if self.sums != "none":
+            if self.radii is None:
+                l1, l2 = np.full(k * d, domain.sum_bound(1)), np.full(k * d, domain.sum_bound(2))
+            else:
+                l2 = np.repeat(self.radii, d)
+                l1 = l2 if self.norm == 1 else l2 * np.sqrt(d)
+            blocks.append(Block(name="sum", size=k * d, l1=l1, l2=l2))
+        return Sensitivity(tuple(blocks))
+
+    def cells(self, x: Array) -> NDArray[np.int64]:
+        """The cell of each point of the unit domain."""
+        x = np.ascontiguousarray(x, dtype=np.float64)
+        cells = np.empty(len(x), dtype=np.int64)
+        over_row_ranges(lambda a, b: voronoi_cells(x[a:b], self.centers, cells[a:b]), len(x))
+        return cells
+
+    def values(self, x: Array, cells: NDArray[np.int64]) -> Array:
+        """What each point, given its cell, adds to that cell's sum: (n, d)."""
+        x = np.ascontiguousarray(x, dtype=np.float64)
+        if self.radii is None:
+            return x
+        values = np.empty_like(x)
+        radii, norm, centers = self.radii, self.norm, self.centers
+        over_row_ranges(lambda a, b: relative_values(x[a:b], cells[a:b], centers, radii, norm, values[a:b]), len(x))
+        return values
+
+    def contribution(self, x: Array) -> Array | csr_array:
+        """What each record of the unit domain, (n, d), adds to the answer: dense if small, CSR if large."""
+        n, k, d = len(x), self.n_cells, self.n_columns
+        cells = self.cells(x)
+        width = 1 if self.sums == "none" else 1 + d
+        indices = np.empty((n, width), dtype=np.int64)
+        indices[:, 0] = cells
+        data = np.ones((n, width))
+        if width > 1:
+            indices[:, 1:] = k + cells[:, None] * d + np.arange(d)
+            data[:, 1:] = self.values(x, cells)
+        rows = csr_array((data.ravel(), indices.ravel(), np.arange(n + 1) * width), shape=(n, self.size))
+        return rows if self.size > 64 else rows.toarray()
+
+    def integer_total(self, records: Records, factors: Array) -> Integers:
+        """The sum over records of trunc(contribution * factors), by one fused pass on both cores."""
+        k, d = self.n_cells, self.n_columns
+        radii = np.ones(k) if self.radii is None else self.radii
+        count_factor = int(factors[0])
+        sum_factors = np.ones(k) if self.sums == "none" else np.ascontiguousarray(factors[k :: d][:k])
+        mode = _SUMS[self.sums]
+
+        def part(start: int, stop: int) -> Integers:
+            counts, totals = np.zeros(k, dtype=np.int64), np.zeros((k, d), dtype=np.int64)
+            voronoi_totals(
+                records[start:stop], self.centers, mode, radii, self.norm, count_factor, sum_factors, counts, totals
+            )
+            return counts if self.sums == "none" else np.concatenate([counts, totals.ravel()])
+
+        return np.sum(over_row_ranges(part, len(records)), axis=0, dtype=np.int64)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value that `from_json` reads back."""
+        value: dict[str, Any] = {"type": self.type_name, "centers": self.centers.tolist(), "sums": self.sums}
+        if self.radii is not None:
+            value |= {"radii": self.radii.tolist(), "norm": self.norm}
+        return value
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Read a query back from its JSON value."""
+        sums = value.get("sums")
+        if sums not in _SUMS:
+            raise TranscriptFormatError(f"a voronoi query's sums must be one of {', '.join(_SUMS)}.")
+        relative = {"radii": read_array(value, "radii", 1), "norm": value.get("norm")} if sums == "relative" else {}
+        return cls(centers=read_array(value, "centers", 2), sums=sums, **relative)
