@@ -13,10 +13,10 @@ from recoup.version import __version__
 if TYPE_CHECKING:
     from recoup.algorithms.lloyd import KMeans
     from recoup.domain import Box, L1Ball, L2Ball
+    from recoup.driver import release
     from recoup.estimators import PrivateKMeans
     from recoup.inference.refit import refit
     from recoup.ledger import Ledger
-    from recoup.driver import release
     from recoup.transcript import Round, Transcript
 
 _HOMES = {

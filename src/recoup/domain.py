@@ -72,7 +72,7 @@ class Domain(ABC):
         """Map points of the unit domain to the user's units, never outside the bounds."""
         low, high = np.array(self.low), np.array(self.high)
         unit = np.asarray(unit, dtype=np.float64)
-        return np.clip(low + (unit + 1.0) * 0.5 * (high - low), low, high)
+        return np.asarray(np.clip(low + (unit + 1.0) * 0.5 * (high - low), low, high))
 
     def clip(self, unit: ArrayLike) -> Array:
         """Move points to the nearest point of the unit domain (those in the unit box: exactly the nearest)."""

@@ -33,7 +33,9 @@ _SHAVE = 1.0 - 2.0**-40
 class Noise(Protocol):
     """Where noise comes from."""
 
-    simulated: ClassVar[bool]
+    @property
+    def simulated(self) -> bool:
+        """Whether a seed could reproduce it, so that nothing made with it is private."""
 
     def laplace(self, totals: Sequence[int], scale: float) -> list[int]:
         """Add integer Laplace noise of a scale to each total."""
@@ -242,8 +244,8 @@ def _added(totals: Sequence[int], draws: NDArray[np.float64]) -> list[int]:
 def _calibrate(kind: str, measure: Any, budget: Fraction, distance: int, start: float) -> Calibration:
     if not start <= _LARGEST_SCALE:
         raise BudgetError(
-            f"a round's budget of {float(budget):.3g} needs more noise than 64-bit integers hold: ask for fewer rounds, "
-            "or a larger epsilon."
+            f"a round's budget of {float(budget):.3g} needs more noise than 64-bit integers hold: ask for fewer "
+            "rounds, or a larger epsilon."
         )
     scale, step = start, 1
     while True:

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from recoup.curator.tables import _well_quoted, open_table
+from recoup.curator.csv_lines import well_quoted
+from recoup.curator.tables import open_table
 
 TABLES = hnp.arrays(
     np.float64, hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=7), elements=st.floats(width=64)
@@ -47,7 +48,7 @@ def test_every_kind_gives_the_same_rows(rows: np.ndarray, n_rows: int, block_row
 LINES = st.lists(st.text('a1,"\r \0é', max_size=12).map(str.encode) | st.binary(max_size=12), max_size=6)
 
 
-@settings(deadline=None, max_examples=3000)
+@settings(deadline=None, max_examples=80)
 @given(before=LINES, after=LINES, line=st.text('1,"x', max_size=12))
 def test_a_csv_line_is_read_the_same_among_any_others(before: list[bytes], after: list[bytes], line: str) -> None:
     def read(lines: list[bytes]) -> np.ndarray:
@@ -64,4 +65,4 @@ def test_a_csv_line_is_read_the_same_among_any_others(before: list[bytes], after
 @given(cells=st.lists(st.text('a1," é', max_size=6), min_size=1, max_size=4))
 def test_a_line_that_a_writer_quoted_is_kept(cells: list[str]) -> None:
     line = (",".join('"' + cell.replace('"', '""') + '"' for cell in cells) + "\n").encode()
-    assert _well_quoted(line, ",") == line
+    assert well_quoted(line, ",") == line

@@ -23,7 +23,7 @@ def log_target(target, points, record_weight=1.0):
     value = 0.0
     for cells in target.rounds:
         centers = np.asarray(cells.centers, dtype=float)
-        k, d = centers.shape
+        k = len(centers)
         labels = np.array([nearest(point, centers) for point in points])
         blocks = [(np.array([[np.sum(labels == c)] for c in range(k)]), cells.counts, cells.count_scale)]
         if cells.sums is not None:

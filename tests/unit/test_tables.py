@@ -17,13 +17,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 
-from recoup.curator import tables
+from recoup.curator import csv_lines, tables
 from recoup.curator.tables import Table, open_table
 from recoup.errors import ColumnTypeError, DataError, RecoupError, UnknownColumnError, UnreadableFileError
 
@@ -223,6 +221,7 @@ def test_pandas_types_become_numbers() -> None:
             "arrow": pd.array([1, 0], "uint64[pyarrow]"),
             "arrow bool": pd.array([True, False], "bool[pyarrow]"),
             "decimal": pd.array([decimal.Decimal(1), decimal.Decimal(0)], pd.ArrowDtype(pa.decimal128(9, 2))),
+            "arrow dictionary": pd.array([1, 0], pd.ArrowDtype(pa.dictionary(pa.int8(), pa.int32()))),
             "category": pd.Categorical([1, 0]),
             "sparse": pd.arrays.SparseArray([1.0, 0.0]),
         }
@@ -345,8 +344,8 @@ ODD_LINES = {
 def test_an_odd_csv_line_leaves_its_neighbours_alone(
     place: int, chunk: int, ending: bytes, tmp_path: Path, caplog: Any, capfd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "CSV_CHUNK_BYTES", chunk)
-    monkeypatch.setattr(tables, "CSV_LINE_BYTES", 400)
+    monkeypatch.setattr(csv_lines, "CSV_CHUNK_BYTES", chunk)
+    monkeypatch.setattr(csv_lines, "CSV_LINE_BYTES", 400)
     sound = [b"1,2", b"3,4"]
     for name, odd in ODD_LINES.items():
         lines = [*sound[:place], odd, *sound[place:]]
@@ -360,10 +359,10 @@ def test_an_odd_csv_line_leaves_its_neighbours_alone(
 def test_whether_a_long_line_is_read_depends_on_its_own_length_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "CSV_LINE_BYTES", 20)
+    monkeypatch.setattr(csv_lines, "CSV_LINE_BYTES", 20)
     path = tmp_path / "t.csv"
     for chunk in (3, 19, 20, 21, 22, 23, 100):
-        monkeypatch.setattr(tables, "CSV_CHUNK_BYTES", chunk)
+        monkeypatch.setattr(csv_lines, "CSV_CHUNK_BYTES", chunk)
         for before in range(6):
             path.write_bytes(b"a\n" + b"x" * before + b"\n" + b"1".zfill(20) + b"\n" + b"2".zfill(21) + b"\n3\n")
             rows = gather(open_table(path, ["a"]))
@@ -568,18 +567,20 @@ def test_a_csv_needs_declared_columns(tmp_path: Path) -> None:
         assert "declare the columns by bounds={column: (low, high)}" in message
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\r\n", b"\xff\xfea\0,\0b\0\n\0", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("content", [b"", b"\n\r\n", b"\xff\xfea\0,\0b\0\n\0", b"\xef\xbb\xbf", b"x" * 200_000])
 def test_a_csv_without_a_header_is_unreadable(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(content)
     assert str(path) in refusal(UnreadableFileError, lambda: open_table(path, ["a"]))
 
 
-@pytest.mark.parametrize("record", ["SECRET,12", "12,SECRET", "SECRET,", "-1,SECRET", "SECRET,.5"])
+@pytest.mark.parametrize("record", ["SECRET,SECRET,7,", "SECRET,12", "12,SECRET", "SECRET,", "-1,SECRET", "SECRET,.5"])
 def test_a_first_line_that_may_be_a_record_is_not_quoted(record: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(record + "\n1,2\n")
     assert "first line" in refusal(UnknownColumnError, lambda: open_table(path, ["a"]))
+    for n_columns in (2, 4):
+        assert "first line" in refusal(DataError, lambda n=n_columns: open_table(path, n_columns=n))
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet", "t.feather", "no such folder", "nul\0.csv"])
@@ -651,5 +652,20 @@ def test_what_fails_inside_a_stream_or_a_lazy_frame_is_not_quoted() -> None:
     refusal(DataError, lambda: open_table(pl.LazyFrame({"a": [1]}).select("SECRE" + "T2")))
 
 
+def test_a_dot_in_a_parquet_name_is_part_of_it(tmp_path: Path) -> None:
+    table = pa.table({"a": [{"b": 1.0}], "a.b": [2.0], "c": [3.0]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    np.testing.assert_array_equal(gather(open_table(tmp_path / "t.parquet", ["c", "a.b"])), [[3, 2]])
+
+
 def test_a_table_shows_nothing_of_its_records() -> None:
     assert repr(open_table(ROWS)) == "Table(columns=None, n_columns=3)" == repr(open_table(ROWS[:0]))
+
+
+def test_reading_leaves_the_users_data_as_it_was() -> None:
+    values = np.array([[np.inf], [1.0]])
+    frames = [pd.DataFrame(values, columns=["a"]), pl.DataFrame(values, schema=["a"]), pa.table({"a": values[:, 0]})]
+    for source in (values, np.ma.masked_array(values), *frames):
+        gather(open_table(source))
+    assert np.isinf(values[0, 0])
+    assert all(np.isinf(np.asarray(frame["a"])[0]) for frame in frames)

@@ -47,10 +47,7 @@ class KMeans:
         """Ask for counts and sums around the current centres; none after the last round."""
         if len(rounds) >= self.n_rounds:
             return None
-        if rounds:
-            centers = self.estimate(context, rounds)
-        else:
-            centers = spread_centers(context.domain, self.n_clusters, rng)
+        centers = self.estimate(context, rounds) if rounds else spread_centers(context.domain, self.n_clusters, rng)
         half = Fraction(1, 2)
         query = VoronoiQuery(centers=centers)
         return Request(query=query, share=Fraction(1, self.n_rounds), split={"count": half, "sum": half})

@@ -58,7 +58,9 @@ class Curator:
         if len(totals) != query.size:
             raise ParameterError(f"a source answered {len(totals)} totals to a query of {query.size}.")
         if self._ledger is not None:
-            self._ledger.charge(calibration.price, purpose=f"{query.type_name} query of {query.size} values", run=self._run)
+            self._ledger.charge(
+                calibration.price, purpose=f"{query.type_name} query of {query.size} values", run=self._run
+            )
         self._spent += request.share
         noisy = mechanism.release(totals, calibration.scale, self._noise)
         return Round.of(

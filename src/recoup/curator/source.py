@@ -80,8 +80,8 @@ def fixed_records(rows: NDArray[np.float64 | np.float32], domain: Domain) -> NDA
 
 
 def open_source(X: object, domain: Domain) -> Source:
-    """Open whatever a user hands over as records of a domain; columns are found by the domain's names, if it has any."""
+    """Open whatever a user hands over as records of a domain; its column names, if it has any, select columns."""
     if hasattr(X, "total") and callable(X.total):
-        return X  # type: ignore[return-value]
+        return X
     table = open_table(X, domain.columns, n_columns=domain.n_columns)
     return TableSource(table, domain, keep=not isinstance(X, str) and not hasattr(X, "__fspath__"))

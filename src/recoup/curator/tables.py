@@ -7,7 +7,6 @@ becomes NaN without a word.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import math
 import os
@@ -18,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,13 +25,17 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from recoup.curator.csv_lines import (
+    CSV_LINE_BYTES,
+    TO_ASCII,
+    header_then_lines,
+    parse_numbers,
+    split_cells,
+    well_quoted,
+)
 from recoup.errors import ColumnTypeError, DataError, RecoupError, UnknownColumnError, UnreadableFileError
 
 Block: TypeAlias = NDArray[np.float64] | NDArray[np.float32]
-
-CSV_CHUNK_BYTES = 4 << 20
-# A fixed limit, so that whether a line is read never depends on the lines around it.
-CSV_LINE_BYTES = 1 << 20
 
 _NUMERIC_KINDS: Final = "biuf"
 _NAMES_SHOWN: Final = 30
@@ -40,8 +43,6 @@ _DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
 _COMPRESSIONS: Final = {".gz", ".bz2", ".zst", ".lz4"}
 _PARQUET: Final = {".parquet", ".pq"}
 _IPC: Final = {".feather", ".arrow", ".ipc"}
-_ASCII: Final = bytes(range(128)) + b"?" * 128
-_NUMBER: Final = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +225,8 @@ def _open_array(X: Any, block_rows: int) -> Table:
         raise DataError(f"The {type(X).__name__} cannot be turned into an array. Use numpy.asarray on it.") from None
     if array.ndim != 2:
         raise DataError(
-            f"The array has {array.ndim} dimension(s), not 2. Use X.reshape(-1, 1) if it is one column, "
-            "or X.reshape(1, -1) if it is one record."
+            f"The array has {array.ndim} dimension(s), not 2. Reshape your data: X.reshape(-1, 1) if it is one column, "
+            "X.reshape(1, -1) if it is one record."
         )
     # The name of the scalar type: the dtype of text would tell the longest text.
     kind, name = array.dtype.kind, array.dtype.type.__name__
@@ -233,6 +234,8 @@ def _open_array(X: Any, block_rows: int) -> Table:
         raise ColumnTypeError("An array of objects declares no type. Use X.astype(float) if it holds numbers.")
     if kind == "V":
         raise ColumnTypeError("A structured array cannot be read. Use pandas.DataFrame(X).")
+    if kind == "c":
+        raise ColumnTypeError(f"Complex data not supported ({name}). Give the real and the imaginary part as columns.")
     if kind not in _NUMERIC_KINDS:
         raise ColumnTypeError(f"The array is declared as {name}, which is not a real number. Leave such columns out.")
 
@@ -338,6 +341,8 @@ def _run_polars(work: Callable[[], Any]) -> Any:
 
 
 def _arrow_numbers(array: Any, target: Any) -> NDArray[Any]:
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
     while _stored_type(array.type) != array.type:
         if isinstance(array.type, pa.BaseExtensionType):
             array = array.storage
@@ -408,7 +413,7 @@ def _naming_only(path: Path) -> Iterator[None]:
         raise UnreadableFileError(f"There is no file or folder {str(path)!r}.") from None
     except PermissionError:
         raise UnreadableFileError(f"{str(path)!r} may not be read. Check its permissions.") from None
-    except (OSError, ValueError, EOFError, pa.ArrowException):
+    except (OSError, ValueError, EOFError, csv.Error, pa.ArrowException):
         raise UnreadableFileError(
             f"{str(path)!r} cannot be read: it is damaged, cut short, or not of the kind that its name says."
         ) from None
@@ -493,106 +498,36 @@ def _open_csv(
     path: Path, delimiter: str, wanted: tuple[str, ...] | None, n_columns: int | None, block_rows: int
 ) -> Table:
     with pa.input_stream(str(path)) as stream:
-        header = next(_header_then_lines(stream), b"")
+        header = next(header_then_lines(stream), b"")
     if not header or len(header) > CSV_LINE_BYTES or b"\0" in header:
         raise UnreadableFileError(f"{str(path)!r} has no first line, in UTF-8, that names its columns.")
     cells = next(csv.reader([header.decode("utf-8", "replace")], delimiter=delimiter))
     names = tuple(cell.strip() for cell in cells)
-    if wanted is None and n_columns != len(names):
-        raise DataError(
-            f"Which columns of {str(path)!r} are numbers cannot be known without looking at its records: "
-            "declare the columns by bounds={column: (low, high)}."
-        )
     # A first line that holds a number or nothing may be a record: a file without header must not be quoted.
-    quotable = all(name[:1].isalpha() or name[:1] == "_" for name in names)
-    hint = None if quotable else f"The first line of {str(path)!r} must name the columns."
+    header_like = all(name[:1].isalpha() or name[:1] == "_" for name in names)
+    if wanted is None and not (header_like and n_columns == len(names)):
+        raise DataError(
+            f"Which columns of {str(path)!r} are numbers cannot be known without looking at its records: declare the "
+            "columns by bounds={column: (low, high)}, with the names that its first line gives them."
+        )
+    hint = None if header_like else f"The first line of {str(path)!r} must name the columns."
     positions = _select(names, wanted, hint)
     selected = tuple(names[position] for position in positions)
 
     def read() -> Iterator[Block]:
         with _naming_only(path), pa.input_stream(str(path)) as stream:
-            chunks = _header_then_lines(stream)
+            chunks = header_then_lines(stream)
             next(chunks, None)
             for lines in chunks:
                 # Numbers are ASCII; other bytes need not be text, and the reader fails on a ragged line that is not.
-                sound = _well_quoted(lines.translate(_ASCII), delimiter)
-                texts = _split_cells(sound, delimiter, len(names), positions)
+                sound = well_quoted(lines.translate(TO_ASCII), delimiter)
+                texts = split_cells(sound, delimiter, len(names), positions)
                 if texts is None:
                     continue
 
                 def cut(rows: slice, texts: Any = texts) -> NDArray[Any]:
-                    return _parse(texts.slice(rows.start, block_rows))
+                    return parse_numbers(texts.slice(rows.start, block_rows))
 
                 yield from _sliced(texts.num_rows, block_rows, cut)
 
     return Table(selected, len(selected), read)
-
-
-def _whole_lines(stream: BinaryIO) -> Iterator[bytes]:
-    rest = b""
-    while chunk := stream.read(CSV_CHUNK_BYTES):
-        chunk = chunk.replace(b"\r", b"\n")
-        end = chunk.rfind(b"\n") + 1
-        if end:
-            yield rest + chunk[:end]
-            rest = chunk[end:]
-        else:
-            # A line cut here is still too long to be read, and no longer too long for memory.
-            rest = (rest + chunk)[: CSV_LINE_BYTES + 1]
-    if rest:
-        yield rest + b"\n"
-
-
-def _header_then_lines(stream: BinaryIO) -> Iterator[bytes]:
-    header = b""
-    for lines in _whole_lines(stream):
-        if header:
-            yield lines
-            continue
-        header, _, records = lines.removeprefix(codecs.BOM_UTF8).lstrip(b"\n").partition(b"\n")
-        if header:
-            yield header
-            yield records
-
-
-def _well_quoted(lines: bytes, delimiter: str) -> bytes:
-    """Keep the lines that can be split on their own: neither too long nor with a quote that reaches beyond them."""
-    ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == ord("\n")).astype(np.int32) + np.int32(1)
-    offsets = np.concatenate([np.zeros(1, np.int32), ends])
-    keep = np.diff(offsets) <= CSV_LINE_BYTES + 1
-    whole = pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(lines)])
-    if b'"' in lines:
-        cell = f'(?:"(?:[^"\n]|"")*"|[^"{delimiter}\n][^{delimiter}\n]*|)'
-        keep &= pc.match_substring_regex(whole, f"^{cell}(?:{delimiter}{cell})*\n$").to_numpy(zero_copy_only=False)
-    if keep.all():
-        return lines
-    return b"".join(whole.filter(pa.array(keep)).to_pylist())
-
-
-def _split_cells(lines: bytes, delimiter: str, width: int, positions: list[int]) -> Any | None:
-    if not lines:
-        return None
-    names = [str(position) for position in positions]
-    return pa.csv.read_csv(
-        pa.BufferReader(lines),
-        # One block, since a line across two of them is an error; and our own names, since a header may repeat one.
-        read_options=pa.csv.ReadOptions(
-            column_names=[str(position) for position in range(width)], block_size=len(lines) + 1, use_threads=False
-        ),
-        parse_options=pa.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda row: "skip"),
-        convert_options=pa.csv.ConvertOptions(
-            check_utf8=False,
-            strings_can_be_null=False,
-            include_columns=names,
-            column_types=dict.fromkeys(names, pa.string()),
-        ),
-    )
-
-
-def _parse(texts: Any) -> NDArray[np.float64]:
-    block = np.empty((texts.num_rows, texts.num_columns))
-    for j, column in enumerate(texts.columns):
-        text = pc.ascii_trim_whitespace(column)
-        plain = pc.if_else(pc.match_substring_regex(text, _NUMBER), text, None)
-        block[:, j] = pc.ascii_ltrim(plain, "+").cast(pa.float64()).to_numpy()
-    return block

@@ -1,8 +1,8 @@
 """All rounds asked the same records, so their totals must agree: the most likely answers that do.
 
 Maximum likelihood subject to equal totals and nonnegative counts (the paper, section 3.2): a weighted L1 problem under
-Laplace noise, weighted least squares under Gaussian noise. Here arguments are checked, a solver is chosen and its result
-is made exactly consistent; the solvers are kernels.
+Laplace noise, weighted least squares under Gaussian noise. Here arguments are checked, a solver is chosen and its
+result is made exactly consistent; the solvers are kernels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 Noise = Literal["laplace", "gaussian"]
 
 # Sums and squares of numbers inside these limits neither overflow nor vanish.
-_LARGEST, _SMALLEST = 1e100, 1e-100
+_LARGEST, _SMALLEST = 1e50, 1e-50
 _CONES = {"l1": kernel.L1_CONE, "l2": kernel.L2_CONE, "box": kernel.BOX_CONE}
 _ORDERS = {"l1": 1.0, "l2": 2.0, "box": np.inf}
 

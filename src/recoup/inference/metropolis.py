@@ -179,8 +179,8 @@ def sample_chain(
     >>> cells = CellRound(centers=[[-0.5], [0.5]], counts=[1.0, 3.0], count_scale=1.0)
     >>> mixture = Proposal(means=[[-0.5], [0.5]], weights=[0.25, 0.75])
     >>> chain = sample_chain(Target(rounds=[cells]), mixture, [[0.5]] * 4, [1] * 4, rng=np.random.default_rng(0))
-    >>> chain.best_log_target, sorted(chain.best_points[:, 0] > 0)
-    (0.0, [False, True, True, True])
+    >>> chain.best_log_target, int((chain.best_points[:, 0] > 0).sum())
+    (0.0, 3)
     """
     start = _prepare(target, proposal, start_points, start_components, n_steps, record_weight)
     return _run(start, rng, on_progress, threading.Event())

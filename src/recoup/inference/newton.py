@@ -19,13 +19,16 @@ import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse import csr_array
 
-from recoup.errors import ParameterError
 from recoup.kernels import maxent as kernels
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
 
-START=.1; MODE=2; POW=2; CORR=1.0
+START = 0.1
+MODE = 2
+POW = 2
+CORR = 1.0
+ACC = 0.1
 _DENSE_ROWS = 3000  # above this a Cholesky factorisation costs more than conjugate gradients
 _FIRST_TAU, _TAU_FACTOR = 1.0, 0.2
 _ARMIJO, _TO_BOUNDARY = 1e-4, 0.95
@@ -176,7 +179,8 @@ class _Rows:
         dense = [(b, f) for b, f in zip(blocks, first_rows, strict=False) if isinstance(b, DenseRows)]
         external += [np.arange(first, first + block.size) for block, first in dense]
         self.dense = np.ascontiguousarray(
-            np.concatenate([np.zeros((m, 0)), *(b.contribution for b, _ in dense)], axis=1)[self.points], dtype=np.float64
+            np.concatenate([np.zeros((m, 0)), *(b.contribution for b, _ in dense)], axis=1)[self.points],
+            dtype=np.float64,
         )
         self.size = int(first_rows[-1])
         self.external = np.concatenate(external)
@@ -246,7 +250,9 @@ class _Point(NamedTuple):
 class _Problem:
     """The dual objective, its derivatives and its barrier, in unit-free variables."""
 
-    def __init__(self, rows: _Rows, y: Floats, b: Floats, base: Floats, temperature: float, gaussian: npt.NDArray[np.bool_]):
+    def __init__(
+        self, rows: _Rows, y: Floats, b: Floats, base: Floats, temperature: float, gaussian: npt.NDArray[np.bool_]
+    ):
         self.rows, self.temperature, self.total = rows, temperature, float(base.sum())
         self.y, self.b, self.gaussian = y[rows.external], b[rows.external], gaussian[rows.external]
         self.laplace = ~self.gaussian
@@ -277,7 +283,11 @@ class _Problem:
 
     def direction(self, point: _Point, right: Floats, diagonal: Floats, accuracy: float) -> Floats:
         """Solve (Hessian of the data term + diagonal) direction = right."""
-        return self._by_cholesky(point, right, diagonal) if self.direct else self._by_gradients(point, right, diagonal, accuracy)
+        return (
+            self._by_cholesky(point, right, diagonal)
+            if self.direct
+            else self._by_gradients(point, right, diagonal, accuracy)
+        )
 
     def _by_cholesky(self, point: _Point, right: Floats, diagonal: Floats) -> Floats:
         n_rows = len(right)
@@ -299,6 +309,8 @@ class _Problem:
         return right / (np.abs(curvature) + diagonal)
 
     def factor(self, point, diagonal):
+        if not self.direct:
+            return lambda right: self._by_gradients(point, right, diagonal, ACC)
         n_rows = len(diagonal)
         self.rows.gram(point.measure, self.buffer)
         scale = 1 / (self.b * np.sqrt(self.temperature))
@@ -362,63 +374,110 @@ def solve(
     tolerance: float = 0.03,
     warm_start: npt.ArrayLike | None = None,
     max_steps: int = 200,
-    verbose=False, GF=0.0,mode=2,start_=.1,pw=2,corr=1.0,
+    verbose=False,
+    GF=0.0,
+    mode=2,
+    start_=1,
+    pw=1,
+    corr=0.0,
+    dense=3000,
 ) -> Solution:
-    start = time.perf_counter(); MODE=mode;START=start_;POW=pw;CORR=corr
-    y = np.asarray(observed, float); b=np.asarray(scales,float); p=np.asarray(base,float)
-    gaussian=np.broadcast_to(np.asarray(noise),y.shape)=="gaussian"
-    rows=_Rows(blocks)
+    start = time.perf_counter()
+    MODE = mode
+    START = start_
+    POW = pw
+    CORR = corr
+    global _DENSE_ROWS
+    _DENSE_ROWS = dense
+    y = np.asarray(observed, float)
+    b = np.asarray(scales, float)
+    p = np.asarray(base, float)
+    gaussian = np.broadcast_to(np.asarray(noise), y.shape) == "gaussian"
+    rows = _Rows(blocks)
     problem = _Problem(rows, y, b, p, temperature, gaussian)
-    u=np.zeros(rows.size)
+    u = np.zeros(rows.size)
     if warm_start is not None:
-        u=np.clip(np.asarray(warm_start,float)[rows.external],-.9,.9)
-    t1=time.perf_counter()-start
+        u = np.clip(np.asarray(warm_start, float)[rows.external], -0.9, 0.9)
+    t1 = time.perf_counter() - start
     point = problem.at(u)
     tau = _FIRST_TAU
-    lap=problem.laplace
-    rho=point.residual
-    base_=max(np.mean(np.abs(rho[lap])) if lap.any() else 1.0, .1)*START
-    up = np.maximum(rho,0)+base_; down = np.maximum(-rho,0)+base_
-    steps=0; n=max(lap.sum(),1); gau=problem.gaussian
-    def bound(x,dx):
-        with np.errstate(divide="ignore",invalid="ignore"):
-            return float(np.where(dx<0,-x/dx,np.inf)[lap].min(initial=np.inf))
-    laststep=1.0
-    while steps<max_steps and point.gap > tolerance*rows.size:
-        u=point.u; lo=1+u; hi=1-u
-        diag=np.where(gau,1.0,up/hi+down/lo)
-        solver=problem.factor(point,diag)
-        compl=max(float((up*hi+down*lo)[lap].sum())/(2*n),GF*point.gap/rows.size)
-        rho=point.residual
-        if MODE==2:
-            da=solver(np.where(gau,rho-u,rho))
-            dup=-up+up/hi*da; ddn=-down-down/lo*da
-            al=min(1.0,bound(hi,-da),bound(lo,da),bound(up,dup),bound(down,ddn))
-            ca=float(((up+al*dup)*(hi-al*da)+(down+al*ddn)*(lo+al*da))[lap].sum())/(2*n)
-            sigma=min(1.0,max((ca/compl)**POW,.01))
-            tau=max(sigma*compl,.3*tolerance)
-            cu=dup*da*CORR; cd=ddn*da*CORR
+    lap = problem.laplace
+    rho = point.residual
+    base_ = max(np.mean(np.abs(rho[lap])) if lap.any() else 1.0, 0.1) * START
+    up = np.maximum(rho, 0) + base_
+    down = np.maximum(-rho, 0) + base_
+    steps = 0
+    n = max(lap.sum(), 1)
+    gau = problem.gaussian
+
+    def bound(x, dx):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.where(dx < 0, -x / dx, np.inf)[lap].min(initial=np.inf))
+
+    laststep = 1.0
+    while steps < max_steps and point.gap > tolerance * rows.size:
+        u = point.u
+        lo = 1 + u
+        hi = 1 - u
+        diag = np.where(gau, 1.0, up / hi + down / lo)
+        solver = problem.factor(point, diag)
+        compl = max(float((up * hi + down * lo)[lap].sum()) / (2 * n), GF * point.gap / rows.size)
+        rho = point.residual
+        if MODE == 2 and problem.direct:
+            da = solver(np.where(gau, rho - u, rho))
+            dup = -up + up / hi * da
+            ddn = -down - down / lo * da
+            al = min(1.0, bound(hi, -da), bound(lo, da), bound(up, dup), bound(down, ddn))
+            ca = float(((up + al * dup) * (hi - al * da) + (down + al * ddn) * (lo + al * da))[lap].sum()) / (2 * n)
+            sigma = min(1.0, max((ca / compl) ** POW, 0.01))
+            tau = max(sigma * compl, 0.3 * tolerance)
+            cu = dup * da * CORR
+            cd = ddn * da * CORR
         else:
-            sigma=.1 if laststep>.9 else .3 if laststep>.5 else .7
-            tau=max(sigma*compl,.3*tolerance); cu=cd=0.0
-        g=np.where(gau,rho-u,rho-(tau+cu)/hi+(tau-cd)/lo)
-        dx=solver(g)
-        gt=problem.gradient(point,tau)
-        slope=float(gt@dx)
-        if slope<=0:
-            cu=cd=0.0; dx=solver(gt); slope=float(gt@dx)
-        full=step=min(1.0,_TO_BOUNDARY*min(bound(hi,-dx),bound(lo,dx)))
-        merit=problem.merit(point,tau)
+            sigma = 0.1 if laststep > 0.9 else 0.3 if laststep > 0.5 else 0.7
+            tau = max(sigma * compl, 0.3 * tolerance)
+            cu = cd = 0.0
+        g = np.where(gau, rho - u, rho - (tau + cu) / hi + (tau - cd) / lo)
+        dx = solver(g)
+        gt = problem.gradient(point, tau)
+        slope = float(gt @ dx)
+        if slope <= 0:
+            cu = cd = 0.0
+            dx = solver(gt)
+            slope = float(gt @ dx)
+        full = step = min(1.0, _TO_BOUNDARY * min(bound(hi, -dx), bound(lo, dx)))
+        merit = problem.merit(point, tau)
         while True:
-            new=problem.at(u+step*dx)
-            if problem.merit(new,tau)>=merit+_ARMIJO*step*slope or step<1e-10: break
-            step*=.5
-        steps+=1; laststep=step
-        d_up=(tau+cu)/hi-up+up/hi*dx; d_down=(tau-cd)/lo-down-down/lo*dx
-        sd=min(step if step<full else 1.0,_TO_BOUNDARY*min(bound(up,d_up),bound(down,d_down)))
-        up=up+sd*d_up; down=down+sd*d_down
-        if verbose: print(steps,'compl %.3g tau %.3g step %.3g/%.3g sd %.2g slope %.3g gap/row %.4g cg %d'%(compl,tau,step,full,sd,slope,new.gap/rows.size,getattr(problem,'cg',0)))
-        point=new
-    measure=np.empty(len(p)); measure[rows.points]=point.measure
-    dual=np.empty(rows.size); dual[rows.external]=point.u
-    return Solution(measure,dual,point.gap,point.gap/rows.size,point.dual_value+point.gap,point.dual_value,steps,point.gap<=tolerance*rows.size,time.perf_counter()-start)
+            new = problem.at(u + step * dx)
+            if problem.merit(new, tau) >= merit + _ARMIJO * step * slope or step < 1e-10:
+                break
+            step *= 0.5
+        steps += 1
+        laststep = step
+        d_up = (tau + cu) / hi - up + up / hi * dx
+        d_down = (tau - cd) / lo - down - down / lo * dx
+        sd = min(step if step < full else 1.0, _TO_BOUNDARY * min(bound(up, d_up), bound(down, d_down)))
+        up = up + sd * d_up
+        down = down + sd * d_down
+        if verbose:
+            print(
+                steps,
+                "compl %.3g tau %.3g step %.3g/%.3g sd %.2g slope %.3g gap/row %.4g cg %d"
+                % (compl, tau, step, full, sd, slope, new.gap / rows.size, getattr(problem, "cg", 0)),
+            )
+        point = new
+    measure = np.empty(len(p))
+    measure[rows.points] = point.measure
+    dual = np.empty(rows.size)
+    dual[rows.external] = point.u
+    return Solution(
+        measure,
+        dual,
+        point.gap,
+        point.gap / rows.size,
+        point.dual_value + point.gap,
+        point.dual_value,
+        steps,
+        point.gap <= tolerance * rows.size,
+        time.perf_counter() - start,
+    )

@@ -6,7 +6,7 @@ two readers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
@@ -112,6 +112,14 @@ def sum_of_contributions(query: Query, records: Records, factors: Array) -> Inte
         else:
             values = np.trunc(rows.data * factors[rows.indices]).astype(np.int64)
             np.add.at(total, rows.indices, values)
+    return total
+
+
+def sum_parts(parts: Sequence[Integers]) -> Integers:
+    """Add up the totals of several ranges of records, exactly."""
+    total = np.zeros_like(parts[0])
+    for part in parts:
+        total += part
     return total
 
 

@@ -15,7 +15,7 @@ from recoup.domain import Domain
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.kernels.grid import grid_totals
 from recoup.kernels.threads import over_row_ranges
-from recoup.queries.base import Array, Block, Integers, Records, Sensitivity, check_columns, check_size
+from recoup.queries.base import Array, Block, Integers, Records, Sensitivity, check_columns, check_size, sum_parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Marginal:
             grid_totals(records[start:stop], columns, sides, count_factor, totals)
             return totals
 
-        return np.sum(over_row_ranges(part, len(records)), axis=0, dtype=np.int64)
+        return sum_parts(over_row_ranges(part, len(records)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,8 @@ class HistogramQuery:
     @classmethod
     def one_way(cls, *, dimension: int, bins: int) -> Self:
         """Every column's histogram with so many bins."""
-        return cls(dimension=dimension, marginals=tuple(Marginal(columns=(j,), sides=(bins,)) for j in range(dimension)))
+        marginals = tuple(Marginal(columns=(j,), sides=(bins,)) for j in range(dimension))
+        return cls(dimension=dimension, marginals=marginals)
 
     @classmethod
     def two_way(cls, *, dimension: int, pairs: Sequence[tuple[int, int]], bins: int) -> Self:

@@ -17,7 +17,17 @@ from recoup.domain import Domain
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.kernels.threads import over_row_ranges
 from recoup.kernels.voronoi import ABSOLUTE, NO_SUMS, RELATIVE, relative_values, voronoi_cells, voronoi_totals
-from recoup.queries.base import Array, Block, Integers, Records, Sensitivity, check_columns, check_size, read_array
+from recoup.queries.base import (
+    Array,
+    Block,
+    Integers,
+    Records,
+    Sensitivity,
+    check_columns,
+    check_size,
+    read_array,
+    sum_parts,
+)
 
 Sums = Literal["none", "absolute", "relative"]
 _SUMS: dict[str, int] = {"none": NO_SUMS, "absolute": ABSOLUTE, "relative": RELATIVE}
@@ -137,7 +147,7 @@ class VoronoiQuery:
         k, d = self.n_cells, self.n_columns
         radii = np.ones(k) if self.radii is None else self.radii
         count_factor = int(factors[0])
-        sum_factors = np.ones(k) if self.sums == "none" else np.ascontiguousarray(factors[k :: d][:k])
+        sum_factors = np.ones(k) if self.sums == "none" else np.ascontiguousarray(factors[k::d][:k])
         mode = _SUMS[self.sums]
 
         def part(start: int, stop: int) -> Integers:
@@ -147,7 +157,7 @@ class VoronoiQuery:
             )
             return counts if self.sums == "none" else np.concatenate([counts, totals.ravel()])
 
-        return np.sum(over_row_ranges(part, len(records)), axis=0, dtype=np.int64)
+        return sum_parts(over_row_ranges(part, len(records)))
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value that `from_json` reads back."""
@@ -162,5 +172,7 @@ class VoronoiQuery:
         sums = value.get("sums")
         if sums not in _SUMS:
             raise TranscriptFormatError(f"a voronoi query's sums must be one of {', '.join(_SUMS)}.")
-        relative = {"radii": read_array(value, "radii", 1), "norm": value.get("norm")} if sums == "relative" else {}
-        return cls(centers=read_array(value, "centers", 2), sums=sums, **relative)
+        centers = read_array(value, "centers", 2)
+        if sums != "relative":
+            return cls(centers=centers, sums=sums)
+        return cls(centers=centers, sums=sums, radii=read_array(value, "radii", 1), norm=value["norm"])

@@ -1,0 +1,51 @@
+# Every target does its own set-up; a machine with Python 3.11+ and make is enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help venv demo test lint format bench docs requirements clean
+
+help:  ## What can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+venv: $(STAMP)  ## A virtual environment with pinned dependencies
+
+$(STAMP): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 ..."; exit 1; }
+	@echo "== Creating $(VENV) and installing pinned dependencies (about a minute, once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+demo: $(STAMP)  ## A private clustering of generated data, with a table and pictures
+	@echo "== Running the demo (the first run compiles the kernels)"
+	@$(BIN)/recoup demo
+
+test: $(STAMP)  ## All tests
+	@echo "== Running the tests"
+	@$(BIN)/python -m pytest -n 2 -q
+
+lint: $(STAMP)  ## Style, types, and the wall between curator and analyst
+	@echo "== ruff"; $(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@echo "== mypy"; $(BIN)/mypy
+	@echo "== import-linter"; $(BIN)/lint-imports
+
+format: $(STAMP)  ## Put the code into its format
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+bench: $(STAMP)  ## Speed, as ratios within one run
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+docs: $(STAMP)  ## The documentation as web pages, in site/
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	@$(BIN)/mkdocs build --quiet --strict && echo "== site/index.html"
+
+requirements: $(STAMP)  ## Compile the pinned requirements from pyproject.toml
+	@for out in "dev requirements" "docs requirements-docs"; do set -- $$out; \
+	  $(BIN)/pip-compile --quiet --upgrade --extra $$1 --strip-extras --no-header --no-annotate --no-emit-options \
+	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o $$2.txt pyproject.toml; done
+
+clean:  ## Remove what the other targets made
+	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis recoup-demo
