@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from recoup.domain import Box, L1Ball, L2Ball
     from recoup.driver import release
     from recoup.estimators import PrivateKMeans
+    from recoup.inference.infer import infer
+    from recoup.inference.inferred import InferredDataset
     from recoup.inference.refit import refit
     from recoup.ledger import Ledger
     from recoup.transcript import Round, Transcript
@@ -25,6 +27,8 @@ _HOMES = {
     "L1Ball": "recoup.domain",
     "L2Ball": "recoup.domain",
     "PrivateKMeans": "recoup.estimators",
+    "infer": "recoup.inference.infer",
+    "InferredDataset": "recoup.inference.inferred",
     "refit": "recoup.inference.refit",
     "Ledger": "recoup.ledger",
     "release": "recoup.driver",
@@ -34,6 +38,7 @@ _HOMES = {
 
 __all__ = [
     "Box",
+    "InferredDataset",
     "KMeans",
     "L1Ball",
     "L2Ball",
@@ -42,6 +47,7 @@ __all__ = [
     "Round",
     "Transcript",
     "__version__",
+    "infer",
     "refit",
     "release",
 ]

@@ -4,21 +4,63 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from recoup.algorithms.lloyd import positive_whole
 from recoup.algorithms.registry import algorithm_from_json
+from recoup.errors import ParameterError
+from recoup.inference.inferred import InferredDataset
+from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import Array
 from recoup.transcript import Transcript
 
+_RESTARTS = 5
 
-def refit(transcript: Transcript, inferred: None = None, *, random_state: Any = None) -> Array:
+
+def refit(
+    transcript: Transcript,
+    inferred: InferredDataset | None = None,
+    *,
+    n_clusters: int | None = None,
+    n_restarts: int = _RESTARTS,
+    random_state: Any = None,
+) -> Array:
     """The centres of a transcript in the user's units.
 
     Args:
         transcript: what was released.
-        inferred: none for the algorithm's own answer, the last iterate.
+        inferred: the data set to cluster; none for the algorithm's own answer, the last iterate.
+        n_clusters: another number of clusters than the transcript's, at no cost; needs inferred data.
+        n_restarts: greedy k-means++ starts beside the last iterate; the best on the inferred data is kept.
         random_state: harmless randomness.
 
     Returns:
         (n_clusters, d) centres inside the bounds.
+
+    Guarantees: reads nothing but its arguments; candidates are compared on the inferred data alone.
+
+    >>> from recoup import Box, KMeans, infer, release
+    >>> x = np.random.default_rng(0).uniform(size=(500, 2))
+    >>> transcript = release(KMeans(n_clusters=3), x, domain=Box([0, 0], [1, 1]), epsilon=5)
+    >>> refit(transcript, infer(transcript, "mcmc", n_steps=1000)).shape
+    (3, 2)
     """
+    context = transcript.context
     algorithm = algorithm_from_json(transcript.algorithm)
-    return transcript.context.domain.from_unit(algorithm.estimate(transcript.context, transcript.rounds))
+    last = algorithm.estimate(context, transcript.rounds)
+    if inferred is None:
+        if n_clusters is not None and n_clusters != len(last):
+            raise ParameterError("another number of clusters needs an inferred data set: refit(transcript, inferred).")
+        return context.domain.from_unit(last)
+    wanted = len(last) if n_clusters is None else positive_whole(n_clusters, "n_clusters")
+    if len(inferred.points) == wanted:
+        return context.domain.from_unit(context.domain.to_unit(inferred.points))
+    found = weighted_kmeans(
+        context.domain.to_unit(inferred.points),
+        inferred.weights,
+        wanted,
+        n_restarts=n_restarts,
+        rng=np.random.default_rng(random_state),
+        starts=last[None] if wanted == len(last) else None,
+    )
+    return context.domain.from_unit(context.domain.clip(found.centers))

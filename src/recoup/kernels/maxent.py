@@ -55,7 +55,7 @@ def scatter(
                 out[row + j] += weight * run_value[offset + j]
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, nogil=True)
 def gram(
     run_start,  # IN   (m + 1,)
     run_row,  # IN   (n_runs,)
@@ -63,13 +63,16 @@ def gram(
     run_offset,  # IN   (n_runs,)
     run_value,  # IN   (n_values,)
     weights,  # IN   (m,)
-    out,  # OUT  (R, >= R): upper triangle of A diag(weights) A'
+    part,  # IN   which of n_parts disjoint sets of output rows to fill, so that threads never share one
+    n_parts,  # IN
+    out,  # OUT  (R, >= R): adds the upper triangle of A diag(weights) A'
 ):
-    out[:] = 0.0
     for i in range(weights.shape[0]):
         weight = weights[i]
         for a in range(run_start[i], run_start[i + 1]):
             row_a, offset_a, length_a = run_row[a], run_offset[a], run_length[a]
+            if n_parts > 1 and (row_a // length_a) % n_parts != part:
+                continue
             for b in range(a, run_start[i + 1]):
                 row_b, offset_b, length_b = run_row[b], run_offset[b], run_length[b]
                 values_b = run_value[offset_b : offset_b + length_b]
@@ -124,14 +127,33 @@ def gram_diagonal(
 
 
 @njit(cache=True, fastmath=False)
+def center_and_scale(
+    scale,  # IN   (R,): multiplies rows and columns
+    mean,  # IN   (R,): its outer product is subtracted
+    diagonal,  # IN   (R,): is added
+    matrix,  # IN, OUT  (R, R): upper triangle
+):
+    n_rows = scale.shape[0]
+    for i in range(n_rows):
+        for j in range(i, n_rows):
+            matrix[i, j] = matrix[i, j] * (scale[i] * scale[j]) - mean[i] * mean[j]
+        matrix[i, i] += diagonal[i]
+
+
+@njit(cache=True, fastmath=False)
 def factor_tiles(
     tile_row,  # IN   (n_tiles,): first row of every tile
     tile_length,  # IN   (n_tiles,)
+    scale,  # IN   (R,): multiplies rows and columns first
+    diagonal,  # IN   (R,): is added then
     tiles,  # IN, OUT  (R, width): symmetric tiles become their lower Cholesky factors
 ):
     for t in range(tile_row.shape[0]):
         row, length = tile_row[t], tile_length[t]
         for j in range(length):
+            for k in range(j + 1):
+                tiles[row + j, k] *= scale[row + j] * scale[row + k]
+            tiles[row + j, j] += diagonal[row + j]
             ridge = tiles[row + j, j] * 1e-12
             for k in range(j + 1):
                 total = tiles[row + j, k]
@@ -164,19 +186,3 @@ def solve_tiles(
             for c in range(j + 1, length):
                 total -= tiles[row + c, j] * out[row + c]
             out[row + j] = total / tiles[row + j, j]
-
-
-@njit(cache=True, fastmath=False)
-def scale_tiles(
-    tile_row,  # IN   (n_tiles,)
-    tile_length,  # IN   (n_tiles,)
-    scale,  # IN   (R,): multiplies rows and columns
-    diagonal,  # IN   (R,): added afterwards
-    tiles,  # IN, OUT  (R, width)
-):
-    for t in range(tile_row.shape[0]):
-        row = tile_row[t]
-        for j in range(tile_length[t]):
-            for k in range(tile_length[t]):
-                tiles[row + j, k] *= scale[row + j] * scale[row + k]
-            tiles[row + j, j] += diagonal[row + j]

@@ -17,13 +17,14 @@ TILE = 128  # records assigned together
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _nearest_of_tile(
+def nearest_of_tile(
     tile,  # IN   (d, TILE): records by column, so that a vector register holds different records
     centers,  # IN   (k, d)
     distance,  # scratch (TILE,)
-    smallest,  # scratch (TILE,)
+    smallest,  # OUT  (TILE,): squared distances
     cells,  # OUT  (TILE,) int64
 ):
+    """Write the index of each record's nearest centre, and its squared distance."""
     # Squares are added column by column, four columns for each visit of memory; ties go to the lowest index.
     d = tile.shape[0]
     for k in range(centers.shape[0]):
@@ -99,7 +100,7 @@ def voronoi_totals(
         for b in range(size):
             for j in range(d):
                 tile[j, b] = records[start + b, j] * _STEP
-        _nearest_of_tile(tile, centers, distance, smallest, cells)
+        nearest_of_tile(tile, centers, distance, smallest, cells)
         for b in range(size):
             if records[start + b, 0] == DROPPED:
                 continue
@@ -131,7 +132,7 @@ def voronoi_cells(
         for b in range(size):
             for j in range(d):
                 tile[j, b] = points[start + b, j]
-        _nearest_of_tile(tile, centers, distance, smallest, found)
+        nearest_of_tile(tile, centers, distance, smallest, found)
         for b in range(size):
             cells[start + b] = found[b]
 

@@ -1,0 +1,109 @@
+"""`recoup cluster`: private centres of a table, in its own units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from recoup.commands import options
+from recoup.errors import ParameterError
+
+if TYPE_CHECKING:
+    from recoup.estimators import PrivateKMeans
+
+_FILES = ("centers.csv", "transcript.json")
+
+
+def cluster(
+    data: options.DataPath,
+    clusters: options.Clusters,
+    epsilon: options.Epsilon,
+    bounds: options.Bounds = None,
+    delta: options.Delta = "0",
+    ledger: options.LedgerPath = None,
+    records_per_person: options.RecordsPerPerson = 1,
+    simulated_noise: options.SimulatedNoise = False,
+    domain: options.DomainOption = options.DomainName.auto,
+    n_records: options.DeclaredRecords = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="How many rounds.", rich_help_panel="Algorithm", show_default="by the algorithm")
+    ] = None,
+    algorithm: Annotated[str, typer.Option(help="auto, or lloyd (DP-KMEANS).", rich_help_panel="Algorithm")] = "auto",
+    postprocess: Annotated[
+        str, typer.Option(help="auto, or none (the last iterate).", rich_help_panel="Algorithm")
+    ] = "auto",
+    seed: options.Seed = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write centers.csv and transcript.json into this folder.",
+            rich_help_panel="Output",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Cluster a table privately and print the centres in its own units.
+
+    A record with a missing or unreadable value contributes nothing. Example:
+
+        recoup cluster people.csv -k 5 --epsilon 1 --bounds age=17:90,hours=1:99
+    """
+    from recoup.commands import output as out
+    from recoup.commands.progress import Progress
+    from recoup.estimators import PrivateKMeans
+
+    budget = options.read_budget(epsilon, delta)
+    model = PrivateKMeans(
+        n_clusters=clusters,
+        epsilon=budget[0],
+        delta=budget[1],
+        bounds=options.read_bounds(bounds),
+        domain=domain.value,
+        n_records="auto" if n_records is None else n_records,
+        records_per_person=records_per_person,
+        algorithm=algorithm,
+        n_rounds="auto" if rounds is None else rounds,
+        postprocess=postprocess,
+        ledger=ledger,
+        random_state=seed,
+        noise="simulated" if simulated_noise else "secure",
+    )
+    if output is not None:
+        _check_free(options.writable_folder(output))
+    with Progress():
+        model.fit(data)
+    if output is not None:
+        _write(output, model)
+    columns, centers = _columns(model), model.cluster_centers_
+    out.say(out.privacy_sentence(model.privacy_))
+    if as_json:
+        out.print_json({"columns": columns, "centers": centers.tolist(), "privacy": model.privacy_})
+    else:
+        title = f"{len(centers)} private centres" if not simulated_noise else f"Centres, {model.privacy_['statement']}"
+        rows = [[str(k), *(f"{v:.6g}" for v in center)] for k, center in enumerate(centers)]
+        out.print_table(title, ["cluster", *columns], rows)
+
+
+def _check_free(folder: Path) -> None:
+    taken = [name for name in _FILES if (folder / name).exists()]
+    if taken:
+        raise ParameterError(f"{str(folder / taken[0])!r} exists and was paid for: choose another folder with -o.")
+
+
+def _write(folder: Path, model: PrivateKMeans) -> None:
+    from recoup.commands import output as out
+
+    # The transcript first: whatever happens next, what was paid for is kept.
+    model.transcript_.save(folder / _FILES[1])
+    comment = model.transcript_.statement if model.transcript_.simulated else None
+    out.write_whole(folder / _FILES[0], out.csv_text(_columns(model), model.cluster_centers_.tolist(), comment=comment))
+    out.say(f"Wrote {folder / _FILES[0]} and {folder / _FILES[1]}.")
+
+
+def _columns(model: Any) -> list[str]:
+    return [str(name) for name in model.feature_names_in_]

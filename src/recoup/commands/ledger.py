@@ -1,0 +1,90 @@
+"""`recoup ledger`: make a budget, look at it, export it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recoup.commands import options
+
+if TYPE_CHECKING:
+    from recoup.ledger import Ledger
+
+app = typer.Typer(help="Make a privacy budget, see what was spent, export it.", no_args_is_help=True)
+
+LedgerFile = Annotated[Path, typer.Argument(help="The ledger's file.", show_default=False)]
+
+
+@app.command()
+def create(
+    path: LedgerFile, epsilon: options.Epsilon, delta: options.Delta = "0", as_json: options.AsJson = False
+) -> None:
+    """Create a ledger with a budget; a file that exists is never touched."""
+    from recoup.ledger import Ledger
+
+    exact_epsilon, exact_delta = options.read_budget(epsilon, delta)
+    _show(Ledger.create(path, epsilon=exact_epsilon, delta=exact_delta), as_json)
+
+
+@app.command()
+def show(path: LedgerFile, as_json: options.AsJson = False) -> None:
+    """Show every charge, what is spent and what is left."""
+    from recoup.ledger import Ledger
+
+    _show(Ledger(path), as_json)
+
+
+@app.command()
+def export(
+    path: LedgerFile,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write here instead of standard output.", show_default=False)
+    ] = None,
+) -> None:
+    """Export the whole ledger as JSON, with exact fractions."""
+    import json
+
+    from recoup.commands import output as out
+    from recoup.ledger import Ledger
+
+    value = Ledger(path).export()
+    if output is None:
+        out.print_json(value)
+    else:
+        options.writable_folder(output.parent)
+        out.write_whole(output, json.dumps(value, indent=2) + "\n")
+        out.say(f"Wrote {output}.")
+
+
+def _show(ledger: Ledger, as_json: bool) -> None:
+    from recoup.commands import output as out
+
+    entries = ledger.entries()
+    spent = entries[-1].spent_after if entries else 0
+    epsilon, delta = ledger.epsilon, ledger.delta
+    if as_json:
+        out.print_json(
+            {
+                "path": str(ledger.path),
+                "epsilon": float(epsilon),
+                "delta": float(delta),
+                "spent": float(spent),
+                "left": float(epsilon - spent),
+                "entries": [
+                    e._asdict() | {"amount": float(e.amount), "spent_after": float(e.spent_after)} for e in entries
+                ],
+            }
+        )
+        return
+    title = (
+        f"{ledger.path}: epsilon {float(epsilon):g}, delta {float(delta):g}; "
+        f"spent {float(spent):.6g}, left {float(epsilon - spent):.6g}"
+    )
+    header = ["#", "time", "run", "purpose", "measure", "amount", "spent after"]
+    rows = [
+        [str(e.id), e.time, e.run[:8], e.purpose, e.measure, f"{float(e.amount):.6g}", f"{float(e.spent_after):.6g}"]
+        for e in entries
+    ]
+    out.print_table(title, header, rows, left=5)

@@ -1,0 +1,106 @@
+"""How commands speak: results on standard output, everything else on standard error, files whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+_NEIGHBOURS = {"add-remove-one-record": "adding or removing"}
+
+
+def print_json(value: object) -> None:
+    """Print a result for machines."""
+    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
+    """Print a result for people.
+
+    Args:
+        title: above the table.
+        header: names of the columns, shown as they are.
+        rows: cells as text.
+        left: how many columns are words and so aligned to the left; the others are numbers.
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for position, name in enumerate(header):
+        table.add_column(Text(name), justify="left" if position < left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console = Console(file=sys.stdout, highlight=False)
+    # A number that is cut is worse than a line that is long.
+    needed = max(Measurement.get(console, console.options.update(width=100_000), table).maximum, len(title))
+    console.print(table, width=max(needed, 20), crop=False, no_wrap=True)
+
+
+def say(text: str) -> None:
+    """Tell people something that is not the result."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def privacy_sentence(privacy: Mapping[str, Any]) -> str:
+    """The privacy statement in words.
+
+    >>> from recoup import Box, KMeans, release
+    >>> transcript = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1)
+    >>> privacy_sentence(transcript.privacy)
+    'Differentially private: epsilon = 1, delta = 0, for adding or removing one record; laplace noise, secure; ...'
+    """
+    statement = str(privacy["statement"])
+    statement = statement if statement.isupper() or "NOT PRIVATE" in statement else statement.capitalize()
+    low, high = privacy["bounds"]["low"], privacy["bounds"]["high"]
+    names = privacy["bounds"]["columns"] or [f"column {j}" for j in range(len(low))]
+    bounds = ", ".join(f"{name} {a:g} to {b:g}" for name, a, b in zip(names, low, high, strict=True))
+    return (
+        f"{statement}: epsilon = {privacy['epsilon']:g}, delta = {privacy['delta']:g}, for "
+        f"{_NEIGHBOURS.get(privacy['neighbours'], privacy['neighbours'])} {privacy['unit']}; {privacy['mechanism']} "
+        f"noise, {privacy['noise']}; domain {privacy['domain']}; declared bounds: {bounds}; Recoup {privacy['version']}."
+    )
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file under a temporary name, then rename it: an interruption leaves the old file or the new one."""
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def csv_text(header: Sequence[str], rows: Sequence[Sequence[float]], *, comment: str | None = None) -> str:
+    """Rows of numbers as CSV that reads back to the same numbers; a comment becomes a first line that starts with #.
+
+    >>> csv_text(["a, b"], [[0.1]])
+    '"a, b"\\n0.1\\n'
+    """
+    import csv
+    import io
+
+    out = io.StringIO()
+    if comment is not None:
+        out.write(f"# {comment}\n")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([[repr(float(v)) for v in row] for row in rows])
+    return out.getvalue()

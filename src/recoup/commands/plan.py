@@ -1,0 +1,112 @@
+"""`recoup plan`: cost and expected error, without touching data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from recoup.commands import options
+from recoup.errors import ParameterError
+
+if TYPE_CHECKING:
+    from recoup.planner import Plan
+
+
+def plan(
+    columns: Annotated[int, typer.Option("--columns", "-d", help="How many columns.", show_default=False)],
+    clusters: options.Clusters,
+    epsilon: options.Epsilon,
+    delta: options.Delta = "0",
+    records_per_person: options.RecordsPerPerson = 1,
+    domain: options.DomainOption = options.DomainName.auto,
+    n_records: options.DeclaredRecords = None,
+    rounds: Annotated[int, typer.Option(help="How many rounds.", rich_help_panel="Algorithm")] = 5,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show what DP-KMEANS would cost and how accurate it can be, without touching data.
+
+    Noise is given for columns scaled to [-1, 1] by their bounds. With --n-records it also says what the noise does to
+    the centres. Example:
+
+        recoup plan --columns 10 -k 10 --epsilon 1 --n-records 100000
+    """
+    from recoup.context import Context
+    from recoup.domain import MAX_COLUMNS
+    from recoup.planner import plan_lloyd
+
+    if not 1 <= columns <= MAX_COLUMNS:
+        raise ParameterError(f"--columns {columns}: give between 1 and {MAX_COLUMNS}.")
+    exact_epsilon, exact_delta = options.read_budget(epsilon, delta)
+    context = Context(
+        domain=options.declared_domain(domain, {f"column {j}": (-1.0, 1.0) for j in range(columns)}),
+        epsilon=exact_epsilon,
+        delta=exact_delta,
+        mechanism="gaussian" if exact_delta else "laplace",
+        n_records=n_records,
+        records_per_person=records_per_person,
+    )
+    planned = plan_lloyd(context, n_clusters=clusters, n_rounds=rounds)
+    if as_json:
+        from recoup.commands.output import print_json
+
+        print_json(_as_json(planned))
+    else:
+        _show(planned)
+
+
+def _show(planned: Plan) -> None:
+    from recoup.commands import output as out
+
+    context = planned.context
+    pure = context.budget_measure == "pure"
+    header = ["round", "cells", "epsilon" if pure else "rho", "scale of counts", "scale of sums", "sd of a centre"]
+    rows = []
+    for t, r in enumerate(planned.rounds, start=1):
+        deviation = "-" if r.center_deviation is None else f"{r.center_deviation:.4g}"
+        numbers = [f"{float(r.price.amount):.6g}", f"{r.count_scale:.6g}", f"{r.sum_scale:.6g}", deviation]
+        rows.append([str(t), str(r.n_cells), *numbers])
+    total = f"epsilon {float(planned.epsilon):.6g}" + ("" if pure else f" at delta {float(context.delta):g}")
+    out.print_table(f"{planned.algorithm}; {total}", header, rows, left=0)
+    noise = "Laplace, whose standard deviation is 1.41 times its scale" if pure else "Gaussian of this deviation"
+    out.say(f"Noise is {noise}; sums and centres are for columns scaled to [-1, 1]; domain {context.domain.kind}.")
+    if planned.expected_displacement is None or planned.expected_excess is None:
+        out.say("Give --n-records, a public guess, to see what the noise does to the centres.")
+        return
+    out.say(
+        f"Expected, with {context.n_records} records in clusters of equal size: noise adds "
+        f"{planned.expected_excess:.4g} to the within-cluster sum of squares (all centres of the last round are moved "
+        f"by {planned.expected_displacement:.4g} together, in squared distance)."
+    )
+    widest = max(r.center_deviation or 0.0 for r in planned.rounds)
+    if widest > 0.5:
+        out.say("That is as large as the domain itself: expect no more than chance. Raise epsilon, or ask for less.")
+    if planned.suggested_rounds not in (None, len(planned.rounds)):
+        out.say(f"The rule of Su et al. would take {planned.suggested_rounds} rounds here (--rounds).")
+
+
+def _as_json(planned: Plan) -> dict[str, Any]:
+    context = planned.context
+    return {
+        "algorithm": planned.algorithm,
+        "epsilon": float(planned.epsilon),
+        "delta": float(context.delta),
+        "mechanism": context.mechanism,
+        "domain": context.domain.kind,
+        "n_records": context.n_records,
+        "records_per_person": context.records_per_person,
+        "rounds": [
+            {
+                "n_cells": r.n_cells,
+                "measure": r.price.measure,
+                "price": float(r.price.amount),
+                "count_scale": r.count_scale,
+                "sum_scale": r.sum_scale,
+                "center_deviation": r.center_deviation,
+            }
+            for r in planned.rounds
+        ],
+        "expected_displacement": planned.expected_displacement,
+        "expected_excess": planned.expected_excess,
+        "suggested_rounds": planned.suggested_rounds,
+    }

@@ -1,0 +1,65 @@
+"""Progress for work that takes more than a second: the round and a percentage, nothing that depends on records."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import TracebackType
+from typing import Self
+
+_QUIET_SECONDS = 1.0
+
+
+class Progress:
+    """Says on standard error which round is at work, once the work has proved slow.
+
+    Args:
+        n_rounds: how many there will be; none if the caller cannot tell.
+        delay: seconds without a word.
+
+    >>> with Progress(n_rounds=5) as progress:
+    ...     progress.finished(1)
+    """
+
+    def __init__(self, n_rounds: int | None = None, *, delay: float = _QUIET_SECONDS) -> None:
+        self._n_rounds, self._n_finished, self._shown = n_rounds, 0, ""
+        self._lock, self._slow, self._over = threading.Lock(), False, False
+        self._timer = threading.Timer(delay, self._wake)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        """Start to wait."""
+        self._timer.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        """Clear the line on a terminal."""
+        self._timer.cancel()
+        with self._lock:
+            self._over = True
+            if self._shown and sys.stderr.isatty():
+                sys.stderr.write("\r" + " " * len(self._shown) + "\r")
+                sys.stderr.flush()
+
+    def finished(self, n_rounds: int) -> None:
+        """Note how many rounds are finished."""
+        with self._lock:
+            self._n_finished = n_rounds
+            self._show()
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._slow = True
+            self._show()
+
+    def _show(self) -> None:
+        if not self._slow or self._over:
+            return
+        text = "working ..."
+        if self._n_rounds is not None:
+            at = min(self._n_finished + 1, self._n_rounds)
+            text = f"round {at} of {self._n_rounds}, {100 * self._n_finished // self._n_rounds} %"
+        if text != self._shown:
+            sys.stderr.write(f"\r{text}" if sys.stderr.isatty() else f"{text}\n")
+            sys.stderr.flush()
+            self._shown = text

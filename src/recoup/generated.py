@@ -1,0 +1,110 @@
+"""Data sets made from a seed, so that the demo and the tests need no download and hold nobody's records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from recoup.domain import Array
+
+# Longitude, latitude, spread in degrees and share of all check-ins: five regions on a map of the world.
+_REGIONS = (
+    (-112.0, 38.0, 7.0, 0.30),
+    (-82.0, 37.0, 6.0, 0.27),
+    (9.0, 52.0, 7.0, 0.33),
+    (104.0, 22.0, 11.0, 0.07),
+    (140.0, -33.0, 8.0, 0.03),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GeneratedTable:
+    """A generated table with what a user would declare about it.
+
+    Attributes:
+        name: what it is like.
+        columns: names of the columns.
+        low: declared smallest values; not computed from the rows.
+        high: declared largest values.
+        n_clusters: how many clusters to ask for.
+        rows: (n, d), in units.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    n_clusters: int
+    rows: Array = field(repr=False)
+
+
+def gaussian_blobs(seed: int = 0, n_records: int = 5000) -> GeneratedTable:
+    """Make fifteen round clusters of equal size at random places that are far from each other, like the set S1.
+
+    Args:
+        seed: the same seed makes the same table.
+        n_records: how many rows.
+
+    Returns:
+        Two columns on a square whose side is a million.
+
+    >>> gaussian_blobs().rows.shape
+    (5000, 2)
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
+    side, n_clusters = 1e6, 15
+    places = np.empty((n_clusters, 2))
+    n_placed, distance = 0, 0.21 * side
+    while n_placed < n_clusters:
+        place = rng.uniform(0.12 * side, 0.88 * side, size=2)
+        if all(np.linalg.norm(place - other) >= distance for other in places[:n_placed]):
+            places[n_placed] = place
+            n_placed += 1
+        else:
+            # Shrinking a little after each failure always ends, whatever the seed.
+            distance *= 0.9995
+    spread = rng.uniform(0.028, 0.045, size=n_clusters) * side
+    cluster = np.arange(n_records) % n_clusters
+    rows = rng.normal(places[cluster], spread[cluster, None])
+    return GeneratedTable(
+        name="S1-like",
+        columns=("x", "y"),
+        low=(0.0, 0.0),
+        high=(side, side),
+        n_clusters=n_clusters,
+        rows=np.clip(rng.permutation(rows), 0.0, side),
+    )
+
+
+def city_check_ins(seed: int = 0, n_records: int = 107_000) -> GeneratedTable:
+    """Make check-ins that crowd into cities of very unequal size on five parts of the world, like the set Gowalla.
+
+    Args:
+        seed: the same seed makes the same table.
+        n_records: how many rows.
+
+    Returns:
+        Longitude and latitude in degrees; city sizes follow Zipf's law and the spread around a city is heavy-tailed.
+
+    >>> city_check_ins(n_records=1000).columns
+    ('longitude', 'latitude')
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
+    regions = np.array(_REGIONS)
+    n_cities = 60
+    stretch = np.array([1.0, 0.55])  # degrees of latitude: regions are wider than they are high
+    cities = regions[:, None, :2] + rng.normal(size=(len(regions), n_cities, 2)) * regions[:, 2, None, None] * stretch
+    sizes = 1.0 / np.arange(1, n_cities + 1)
+    region = rng.choice(len(regions), size=n_records, p=regions[:, 3] / regions[:, 3].sum())
+    city = rng.choice(n_cities, size=n_records, p=sizes / sizes.sum())
+    rows = cities[region, city] + 0.5 * rng.standard_t(df=2.0, size=(n_records, 2))
+    low, high = (-180.0, -90.0), (180.0, 90.0)
+    return GeneratedTable(
+        name="Gowalla-like",
+        columns=("longitude", "latitude"),
+        low=low,
+        high=high,
+        n_clusters=5,
+        rows=np.clip(rows, low, high),
+    )

@@ -1,0 +1,105 @@
+"""How well an inferred data set explains a transcript, and how much a chain can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from recoup.context import Context
+from recoup.queries.base import Array
+from recoup.transcript import Round
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Residuals:
+    """The misfit of one round: mean |noisy - inferred| in units of the noise scale, by block.
+
+    Near 1 is what Laplace noise of that scale leaves (0.8 for Gaussian); far above, the data set does not explain the
+    round; far below, it follows the noise.
+    """
+
+    round: int
+    by_block: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostics:
+    """What inference reports about itself; fields that a method does not have are none.
+
+    Attributes:
+        seconds: time by stage.
+        residuals: the misfit of each round.
+        log_likelihood: of the transcript under the inferred data set, up to a constant.
+        converged: whether an iterative solver met its stopping rule.
+        gap: the certified duality gap, in nats.
+        gap_per_row: the gap over the number of noisy values.
+        n_iterations: of the solver.
+        primal_residual: of the consistency step.
+        dual_residual: of the consistency step.
+        acceptance: share of accepted proposals, by chain.
+        log_likelihood_trace: of each chain, thinned.
+        best_step: the step of each chain that reached its best data set.
+        ess: effective sample size of the log-likelihood, second half of the chains.
+        r_hat: split R-hat of the same; needs several chains to mean much.
+        interrupted: whether the run was stopped early.
+    """
+
+    seconds: dict[str, float]
+    residuals: tuple[Residuals, ...]
+    log_likelihood: float
+    converged: bool = True
+    gap: float | None = None
+    gap_per_row: float | None = None
+    n_iterations: int | None = None
+    primal_residual: float | None = None
+    dual_residual: float | None = None
+    acceptance: tuple[float, ...] | None = None
+    log_likelihood_trace: tuple[Array, ...] | None = field(default=None, repr=False)
+    best_step: tuple[int, ...] | None = None
+    ess: float | None = None
+    r_hat: float | None = None
+    interrupted: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value with the fields that are not none."""
+        value = asdict(self)
+        if self.log_likelihood_trace is not None:
+            value["log_likelihood_trace"] = [trace.tolist() for trace in self.log_likelihood_trace]
+        return {name: item for name, item in value.items() if item is not None}
+
+
+def residuals_of(
+    context: Context, rounds: Sequence[Round], points: Array, weights: Array
+) -> tuple[tuple[Residuals, ...], float]:
+    """The misfit of each round under weighted points of the unit domain, and the log-likelihood of all of them."""
+    misfits, log_likelihood = [], 0.0
+    for t, answered in enumerate(rounds):
+        expected = np.asarray(answered.query.contribution(points).T @ weights)
+        deviation = answered.noisy - expected
+        log_likelihood += context.noise.log_density(deviation, answered.scales)
+        by_block, start = {}, 0
+        for block in answered.query.sensitivity(context.domain).blocks:
+            rows = slice(start, start + block.size)
+            by_block[block.name] = float(np.mean(np.abs(deviation[rows]) / answered.scales[rows]))
+            start += block.size
+        misfits.append(Residuals(round=t, by_block=by_block))
+    return tuple(misfits), log_likelihood
+
+
+def mixing_of(traces: Sequence[Array]) -> tuple[float | None, float | None]:
+    """Effective sample size and R-hat of the second halves of several traces, through arviz-stats."""
+    from arviz_stats.base import array_stats
+
+    length = min(len(trace) for trace in traces) // 2
+    if length < 8:
+        return None, None
+    halves = np.stack([trace[-length:] for trace in traces])
+    if np.ptp(halves) == 0.0:
+        return None, None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ess = float(array_stats.ess(halves, chain_axis=0, draw_axis=1))
+        r_hat = float(array_stats.rhat(halves, chain_axis=0, draw_axis=1)) if len(traces) > 1 else float("nan")
+    return (ess if np.isfinite(ess) else None), (r_hat if np.isfinite(r_hat) else None)

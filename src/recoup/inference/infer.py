@@ -1,0 +1,223 @@
+"""From a transcript to the data set that most plausibly produced it, by one of several methods."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recoup.context import Context
+from recoup.errors import ParameterError
+from recoup.inference.diagnostics import Diagnostics, mixing_of, residuals_of
+from recoup.inference.inferred import InferredDataset
+from recoup.inference.metropolis import CellRound, Chain, Proposal, Target, sample_chains
+from recoup.inference.rounds import Cells, made_consistent, voronoi_cells_of
+from recoup.queries.base import Array
+from recoup.transcript import Transcript
+
+Method = Literal["mcmc", "consistency"]
+METHODS: tuple[Method, ...] = ("mcmc", "consistency")
+MAX_LATENT_RECORDS = 1_000_000  # above this, every latent point carries a weight
+
+
+def infer(
+    transcript: Transcript,
+    method: Method = "mcmc",
+    *,
+    random_state: Any = None,
+    n_steps: int = 30_000,
+    proposal_variance: float = 0.001,
+    n_chains: int = 1,
+    raw: bool = False,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> InferredDataset:
+    """Infer a data set from a transcript alone; it costs no privacy.
+
+    Args:
+        transcript: what was released.
+        method: "mcmc", the paper's sampler; or "consistency", the last round's means after all rounds were made to
+            agree on their totals.
+        random_state: harmless randomness.
+        n_steps: steps of a chain ("mcmc"); the paper uses 30,000.
+        proposal_variance: the paper's delta ("mcmc").
+        n_chains: independent chains, in parallel; the best-scoring data set of all of them is returned ("mcmc").
+        raw: use the noisy values as released as target and weights, instead of consistent ones ("mcmc").
+        on_progress: called with (steps done, steps in all) ("mcmc").
+
+    Returns:
+        Weighted points in the user's units, with diagnostics.
+
+    Guarantees: the same transcript, method and random_state give the same result in any process.
+
+    >>> from recoup import Box, KMeans, release
+    >>> x = np.random.default_rng(0).uniform(size=(500, 2))
+    >>> transcript = release(KMeans(n_clusters=2), x, domain=Box([0, 0], [1, 1]), epsilon=5)
+    >>> infer(transcript, method="consistency").points.shape
+    (2, 2)
+    """
+    if method not in METHODS:
+        raise ParameterError(f"method={method!r}: choose one of {', '.join(METHODS)}.")
+    if method == "consistency":
+        return _consistency(transcript)
+    if not (np.isfinite(proposal_variance) and proposal_variance > 0):
+        raise ParameterError(f"proposal_variance={proposal_variance!r}: give a positive number.")
+    return _metropolis(transcript, _seeded(random_state), n_steps, proposal_variance, n_chains, raw, on_progress)
+
+
+def _consistency(transcript: Transcript) -> InferredDataset:
+    start = time.perf_counter()
+    context = transcript.context
+    cells, result = made_consistent(voronoi_cells_of(transcript.rounds), context)
+    points, weights = cells[-1].means(context), cells[-1].counts
+    seconds = {"consistency": time.perf_counter() - start}
+    misfits, log_likelihood = residuals_of(context, transcript.rounds, points, weights)
+    return _assembled(
+        transcript,
+        "consistency",
+        points,
+        weights,
+        Diagnostics(
+            seconds=seconds,
+            residuals=misfits,
+            log_likelihood=log_likelihood,
+            converged=result.converged,
+            n_iterations=result.n_iterations,
+            primal_residual=result.primal_residual,
+            dual_residual=result.dual_residual,
+        ),
+    )
+
+
+def _metropolis(
+    transcript: Transcript,
+    rng: np.random.Generator,
+    n_steps: int,
+    variance: float,
+    n_chains: int,
+    raw: bool,
+    on_progress: Callable[[int, int], None] | None,
+) -> InferredDataset:
+    clock = time.perf_counter()
+    context = transcript.context
+    released = voronoi_cells_of(transcript.rounds)
+    cells, result = made_consistent(released, context)
+    seconds = {"consistency": time.perf_counter() - clock}
+    clock = time.perf_counter()
+    aimed = released if raw else cells
+    proposal = _mixture(aimed, context, variance)
+    points, components, weight = _start(aimed[-1], context, result.total, len(proposal.means) - aimed[-1].query.n_cells)  # type: ignore[arg-type]
+    shape = context.domain.kind
+    target = Target(
+        rounds=[
+            CellRound(
+                centers=c.query.centers,
+                counts=c.counts,
+                count_scale=c.count_scales,
+                sums=c.sums,
+                sum_scale=c.sum_scales,
+            )
+            for c in aimed
+        ],
+        noise=context.mechanism,
+        domain=shape,  # type: ignore[arg-type]
+        radius=min(context.domain.shape()[1], 1e6),
+    )
+    chains = sample_chains(
+        target,
+        proposal,
+        points,
+        components,
+        n_chains=n_chains,
+        n_steps=n_steps,
+        rng=rng,
+        record_weight=weight,
+        on_progress=on_progress,
+    )
+    seconds["sampling"] = time.perf_counter() - clock
+    best = max(chains, key=lambda chain: chain.best_log_target)
+    inferred_points, weights = _grouped(best.best_points, points, components, weight)
+    clock = time.perf_counter()
+    misfits, log_likelihood = residuals_of(context, transcript.rounds, inferred_points, weights)
+    ess, r_hat = mixing_of([chain.log_targets for chain in chains])
+    seconds["diagnostics"] = time.perf_counter() - clock
+    diagnostics = Diagnostics(
+        seconds=seconds,
+        residuals=misfits,
+        log_likelihood=log_likelihood,
+        converged=result.converged,
+        primal_residual=result.primal_residual,
+        dual_residual=result.dual_residual,
+        acceptance=tuple(chain.acceptance for chain in chains),
+        log_likelihood_trace=tuple(chain.log_targets for chain in chains),
+        best_step=tuple(chain.best_step for chain in chains),
+        ess=ess,
+        r_hat=r_hat,
+        interrupted=any(chain.interrupted for chain in chains),
+    )
+    return _assembled(transcript, "mcmc", inferred_points, weights, diagnostics, chains)
+
+
+def _mixture(cells: Sequence[Cells], context: Context, variance: float) -> Proposal:
+    weights = []
+    for c in cells:
+        positive = np.maximum(c.counts, 0.0)
+        total = positive.sum()
+        # A round that saw nothing proposes from all of its cells alike, so that a proposal always exists.
+        weights.append(positive / total if total > 0 else np.full(len(positive), 1.0 / len(positive)))
+    return Proposal(
+        means=np.concatenate([c.means(context) for c in cells]), weights=np.concatenate(weights), variance=variance
+    )
+
+
+def _start(
+    last: Cells, context: Context, total: float, first_component: int
+) -> tuple[Array, NDArray[np.int64], float]:
+    """The paper's start: each of the last round's centres, as often as its count says."""
+    n_true = max(1, round(total))
+    n = min(n_true, MAX_LATENT_RECORDS)
+    counts = np.maximum(last.counts, 0.0)
+    share = counts / counts.sum() if counts.sum() > 0 else np.full(len(counts), 1.0 / len(counts))
+    exact = share * n
+    whole = np.floor(exact).astype(np.int64)
+    remainder = np.where(share > 0, exact - whole, -1.0)
+    whole[np.argsort(-remainder, kind="stable")[: n - whole.sum()]] += 1
+    cell = np.repeat(np.arange(len(counts)), whole)
+    return last.means(context)[cell], cell + first_component, n_true / n
+
+
+def _grouped(points: Array, start: Array, components: NDArray[np.int64], weight: float) -> tuple[Array, Array]:
+    """Write records that never left their start as one weighted point a cell: the same data set, much smaller."""
+    moved = (np.abs(points - start) > 2.0**-29).any(axis=1)
+    _, first, count = np.unique(components[~moved], return_index=True, return_counts=True)
+    grouped = np.concatenate([points[~moved][first], points[moved]])
+    return grouped, np.concatenate([weight * count, np.full(int(moved.sum()), weight)])
+
+
+def _assembled(
+    transcript: Transcript,
+    method: Method,
+    points: Array,
+    weights: Array,
+    diagnostics: Diagnostics,
+    chains: Sequence[Chain] = (),
+) -> InferredDataset:
+    domain = transcript.context.domain
+    return InferredDataset(
+        points=domain.from_unit(points),
+        weights=weights,
+        columns=domain.columns,
+        method=method,
+        simulated=transcript.simulated,
+        draws=tuple(domain.from_unit(chain.last_points) for chain in chains),
+        diagnostics=diagnostics,
+    )
+
+
+def _seeded(random_state: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ParameterError("random_state must be a whole number of at least 0, a Generator, or None.") from None

@@ -1,0 +1,106 @@
+"""The data set that a transcript most plausibly came from: weighted points, optionally several draws."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recoup.errors import ParameterError, UnreadableFileError
+from recoup.inference.diagnostics import Diagnostics
+from recoup.queries.base import Array
+
+_WEIGHT = "weight"
+_METADATA = b"recoup"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class InferredDataset:
+    """Weighted points in the user's units.
+
+    Attributes:
+        points: (m, d).
+        weights: (m,), how many records each point stands for.
+        columns: names of the columns, if they have any.
+        method: how it was inferred.
+        simulated: true if the transcript's noise was simulated, so that nothing here is private.
+        draws: further data sets from the posterior, (m, d) each, if the method has them.
+        diagnostics: how well it explains the transcript; none after loading from a file.
+
+    Guarantees: a function of the transcript and harmless randomness, so that looking at it costs no privacy.
+    """
+
+    points: Array
+    weights: Array
+    columns: tuple[str, ...] | None = None
+    method: str
+    simulated: bool
+    draws: tuple[Array, ...] = field(default=(), repr=False)
+    diagnostics: Diagnostics | None = field(default=None, repr=False)
+
+    @property
+    def n_records(self) -> float:
+        """The inferred number of records."""
+        return float(self.weights.sum())
+
+    def sample(self, n: int, *, random_state: Any = None) -> Array:
+        """Draw n records from the points by their weights, in the user's units."""
+        if n < 0:
+            raise ParameterError(f"n={n}: give a number of records of at least 0.")
+        rng = np.random.default_rng(random_state)
+        total = self.weights.sum()
+        share = self.weights / total if total > 0 else np.full(len(self.weights), 1.0 / len(self.weights))
+        return self.points[rng.choice(len(self.points), size=n, p=share)]
+
+    def to_arrow(self) -> Any:
+        """An Arrow table: one column a dimension, and "weight"."""
+        import pyarrow as pa
+
+        names = self.columns or tuple(f"x{j}" for j in range(self.points.shape[1]))
+        columns = {name: self.points[:, j] for j, name in enumerate(names)}
+        while _WEIGHT in columns:
+            raise ParameterError(f'a column is called "{_WEIGHT}", which the table needs for the weights: rename it.')
+        header = {"method": self.method, "simulated": self.simulated, "named": self.columns is not None}
+        table = pa.table(columns | {_WEIGHT: self.weights})
+        return table.replace_schema_metadata({_METADATA: json.dumps(header).encode()})
+
+    def to_pandas(self) -> Any:
+        """A pandas data frame: one column a dimension, and "weight"."""
+        return self.to_arrow().to_pandas()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write points and weights as Parquet; the file appears only when it is complete."""
+        import pyarrow.parquet as pq
+
+        target = Path(path)
+        temporary = target.with_name(f".{target.name}.part")
+        try:
+            pq.write_table(self.to_arrow(), temporary)
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> InferredDataset:
+        """Read points and weights back from Parquet."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            table = pq.read_table(path)
+            header = json.loads((table.schema.metadata or {})[_METADATA])
+            names = [name for name in table.column_names if name != _WEIGHT]
+            points = np.column_stack([table[name].to_numpy() for name in names]).astype(np.float64)
+            return cls(
+                points=points,
+                weights=table[_WEIGHT].to_numpy().astype(np.float64),
+                columns=tuple(names) if header["named"] else None,
+                method=str(header["method"]),
+                simulated=bool(header["simulated"]),
+            )
+        except (OSError, KeyError, ValueError, TypeError, pa.ArrowException):
+            raise UnreadableFileError(f"{path} is not an inferred data set that Recoup wrote.") from None

@@ -1,0 +1,73 @@
+"""Read the rounds of a transcript as cells with noisy counts and sums, and make them consistent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from recoup.context import Context
+from recoup.errors import ParameterError
+from recoup.inference.consistency import Consistent, consistent
+from recoup.queries.base import Array
+from recoup.queries.voronoi import VoronoiQuery
+from recoup.transcript import Round
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cells:
+    """One round of a Voronoi query: noisy counts and absolute sums of its cells, with their noise scales."""
+
+    query: VoronoiQuery
+    counts: Array
+    count_scales: Array
+    sums: Array | None
+    sum_scales: Array | None
+
+    def means(self, context: Context) -> Array:
+        """Sum over count, inside the domain; a cell with a count below 1 keeps the centre of its query."""
+        if self.sums is None:
+            return self.query.centers
+        usable = self.counts >= 1.0
+        means = self.sums / np.where(usable, self.counts, 1.0)[:, None]
+        return context.domain.clip(np.where(usable[:, None], means, self.query.centers))
+
+
+def voronoi_cells_of(rounds: Sequence[Round]) -> list[Cells]:
+    """Read rounds of counts, with or without absolute sums; other queries are refused."""
+    cells = []
+    for answered in rounds:
+        query = answered.query
+        if not isinstance(query, VoronoiQuery) or query.sums == "relative":
+            raise ParameterError(
+                "this method reads rounds of counts and absolute sums (DP-KMEANS) only; use another method."
+            )
+        noisy, scales, k = answered.noisy, answered.scales, query.n_cells
+        has_sums = query.sums == "absolute"
+        cells.append(
+            Cells(
+                query=query,
+                counts=noisy[:k],
+                count_scales=scales[:k],
+                sums=noisy[k:].reshape(query.centers.shape) if has_sums else None,
+                sum_scales=scales[k:].reshape(query.centers.shape) if has_sums else None,
+            )
+        )
+    if not cells:
+        raise ParameterError("the transcript holds no round to infer from.")
+    return cells
+
+
+def made_consistent(cells: Sequence[Cells], context: Context) -> tuple[list[Cells], Consistent]:
+    """The most likely counts and sums whose totals agree over all rounds (the paper, section 3.2)."""
+    result = consistent(
+        [c.counts for c in cells],
+        [c.count_scales for c in cells],
+        [c.sums for c in cells],
+        [c.sum_scales for c in cells],
+        noise=context.mechanism,
+    )
+    sums = result.sums or (None,) * len(cells)
+    values = [replace(c, counts=n, sums=s) for c, n, s in zip(cells, result.counts, sums, strict=True)]
+    return values, result

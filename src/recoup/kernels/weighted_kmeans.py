@@ -1,0 +1,178 @@
+"""Weighted k-means with greedy k-means++ restarts: the non-private algorithm that runs on inferred data."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from recoup.kernels.threads import n_threads
+from recoup.kernels.voronoi import TILE, nearest_of_tile
+
+Array = NDArray[np.float64]
+
+
+class Clustering(NamedTuple):
+    """Centres and the weighted sum of squared distances to them."""
+
+    centers: Array
+    inertia: float
+
+
+def weighted_kmeans(
+    points: Array,
+    weights: Array,
+    n_clusters: int,
+    *,
+    n_restarts: int,
+    rng: np.random.Generator,
+    starts: Array | None = None,
+    max_iterations: int = 100,
+    tolerance: float = 1e-5,
+) -> Clustering:
+    """The best of several runs of Lloyd's algorithm on weighted points.
+
+    Args:
+        points: (m, d).
+        weights: (m,), not negative.
+        n_clusters: K.
+        n_restarts: runs from greedy k-means++ centres.
+        rng: harmless randomness.
+        starts: (s, K, d) further starting centres.
+        max_iterations: of one run.
+        tolerance: a run stops when an iteration improves the loss by less than this part of it.
+
+    Returns:
+        Centres and loss of the best run; with no more points than clusters, the points themselves, repeated.
+
+    Guarantees: K finite centres in the convex hull of the points of positive weight and the starts; the result does not
+    depend on the number of threads.
+
+    >>> points = np.array([[0.0], [0.1], [1.0]])
+    >>> round(weighted_kmeans(points, np.ones(3), 2, n_restarts=3, rng=np.random.default_rng(0)).inertia, 6)
+    0.005
+    """
+    kept = weights > 0
+    points = np.ascontiguousarray(points[kept] if kept.any() else points, dtype=np.float64)
+    weights = np.ascontiguousarray(weights[kept] if kept.any() else np.ones(len(points)), dtype=np.float64)
+    if len(points) <= n_clusters:
+        return Clustering(points[np.arange(n_clusters) % len(points)], 0.0)
+    n_starts = 0 if starts is None else len(starts)
+    n_candidates = 2 + int(np.log(n_clusters))
+    uniforms = rng.random((n_restarts, n_clusters, n_candidates))
+
+    def run(i: int) -> Clustering:
+        centers = np.empty((n_clusters, points.shape[1]))
+        if starts is not None and i < n_starts:
+            centers[:] = starts[i]
+        else:
+            greedy_plus_plus(points, weights, uniforms[i - n_starts], centers)
+        inertia = lloyd(points, weights, max_iterations, tolerance, centers)
+        return Clustering(centers, inertia)
+
+    n_runs = n_starts + n_restarts
+    workers = min(n_threads(), n_runs)
+    if workers > 1 and len(points) * n_clusters > 10_000:
+        with ThreadPoolExecutor(workers) as pool:
+            runs = list(pool.map(run, range(n_runs)))
+    else:
+        runs = [run(i) for i in range(n_runs)]
+    return min(runs, key=lambda clustering: clustering.inertia)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def greedy_plus_plus(
+    points,  # IN   (m, d)
+    weights,  # IN   (m,)
+    uniforms,  # IN   (k, candidates) in [0, 1)
+    centers,  # OUT  (k, d)
+):
+    """Choose each next centre as the best of some candidates drawn by weight times squared distance."""
+    m, d = points.shape
+    k_centers, n_candidates = uniforms.shape
+    closest, trial, best_closest = np.full(m, np.inf), np.empty(m), np.empty(m)
+    cumulative = np.empty(m)
+    for k in range(k_centers):
+        total = 0.0
+        for i in range(m):
+            total += weights[i] * (1.0 if k == 0 else closest[i])
+            cumulative[i] = total
+        best_loss = np.inf
+        best = 0
+        for candidate in range(1 if k == 0 else n_candidates):
+            i = min(np.searchsorted(cumulative, uniforms[k, candidate] * total, side="right"), m - 1)
+            loss = 0.0
+            for j in range(m):
+                distance = 0.0
+                for a in range(d):
+                    difference = points[j, a] - points[i, a]
+                    distance += difference * difference
+                distance = min(distance, closest[j])
+                trial[j] = distance
+                loss += weights[j] * distance
+            if loss < best_loss:
+                best_loss = loss
+                best = i
+                best_closest, trial = trial, best_closest
+        centers[k] = points[best]
+        closest, best_closest = best_closest, closest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def lloyd(
+    points,  # IN   (m, d)
+    weights,  # IN   (m,)
+    max_iterations,  # IN
+    tolerance,  # IN   relative
+    centers,  # IN and OUT  (k, d)
+):
+    """Run Lloyd's algorithm in place and return the loss of the centres; an empty cluster moves to the worst point."""
+    m, d = points.shape
+    k_centers = centers.shape[0]
+    sums, mass = np.empty((k_centers, d)), np.empty(k_centers)
+    previous = np.inf
+    worst = np.zeros(1, np.int64)
+    for _ in range(max_iterations):
+        loss = _pass(points, weights, centers, sums, mass, worst)
+        if previous - loss <= tolerance * loss:
+            break
+        previous = loss
+        moved = False
+        for k in range(k_centers):
+            if mass[k] > 0:
+                for a in range(d):
+                    centers[k, a] = sums[k, a] / mass[k]
+            elif not moved:
+                centers[k] = points[worst[0]]
+                moved = True
+    return _pass(points, weights, centers, sums, mass, worst)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pass(points, weights, centers, sums, mass, worst):
+    m, d = points.shape
+    tile = np.zeros((d, TILE))
+    distance, smallest, cells = np.empty(TILE), np.empty(TILE), np.empty(TILE, np.int64)
+    sums[:] = 0.0
+    mass[:] = 0.0
+    loss = 0.0
+    largest = -1.0
+    for start in range(0, m, TILE):
+        size = min(TILE, m - start)
+        for b in range(size):
+            for a in range(d):
+                tile[a, b] = points[start + b, a]
+        nearest_of_tile(tile, centers, distance, smallest, cells)
+        for b in range(size):
+            weight, cell = weights[start + b], cells[b]
+            loss += weight * smallest[b]
+            mass[cell] += weight
+            for a in range(d):
+                sums[cell, a] += weight * tile[a, b]
+            if weight * smallest[b] > largest:
+                largest = weight * smallest[b]
+                worst[0] = start + b
+    return loss

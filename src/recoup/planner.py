@@ -1,0 +1,258 @@
+"""What a release will cost and how accurate it can be, from public numbers alone: no data is touched.
+
+Noise scales come from the same sensitivities and the same calibration as a release, so a plan and the transcript that
+follows it agree to the last bit. What the noise does to the centres is an expectation under two assumptions that Su et
+al. (CODASPY 2016) make: clusters of equal size, and centres whose coordinates are typically 2 x 0.225 in size when
+columns are scaled to [-1, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isfinite, sqrt
+
+import numpy as np
+
+from recoup.accounting import Price, epsilon_of_rho
+from recoup.algorithms.lloyd import KMeans, positive_whole
+from recoup.context import Context, Request
+from recoup.errors import ParameterError
+from recoup.queries.voronoi import VoronoiQuery
+
+# The rho of Su et al.: the typical distance of a centre from the middle, as a part of a column's range.
+TYPICAL_OFFSET = 0.225
+_FEWEST_ROUNDS, _MOST_ROUNDS = 2, 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRound:
+    """What one round will cost and how noisy it will be.
+
+    Attributes:
+        n_cells: how many cells are counted.
+        price: what it will cost, by OpenDP's privacy map.
+        count_scale: the noise scale of a count.
+        sum_scale: the noise scale of one coordinate of a sum, columns scaled to [-1, 1].
+        center_deviation: the expected standard deviation that noise gives to one coordinate of a centre, columns
+            scaled to [-1, 1]; none if the number of records was not declared.
+    """
+
+    n_cells: int
+    price: Price
+    count_scale: float
+    sum_scale: float
+    center_deviation: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The rounds of a release before it is made.
+
+    Attributes:
+        context: the terms: domain, budget, mechanism, declared number of records.
+        algorithm: what will be run, in words.
+        rounds: what each round costs and how noisy it is.
+        expected_displacement: the squared distance by which noise moves the centres of the last round, summed over all
+            of them, columns scaled to [-1, 1]; none without a declared number of records.
+        expected_excess: what that adds to the within-cluster sum of squares.
+        suggested_rounds: how many rounds Su et al. would take; none without a declared number of records, and for
+            Gaussian noise.
+    """
+
+    context: Context
+    algorithm: str
+    rounds: tuple[PlannedRound, ...]
+    expected_displacement: float | None
+    expected_excess: float | None
+    suggested_rounds: int | None
+
+    @property
+    def amount(self) -> Fraction:
+        """What all rounds cost together: an epsilon, or a rho for Gaussian noise."""
+        return sum((r.price.amount for r in self.rounds), Fraction(0))
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What all rounds cost together as an epsilon, at the plan's delta; never above what was asked for."""
+        pure = self.context.budget_measure == "pure"
+        return self.amount if pure else epsilon_of_rho(self.amount, self.context.delta)
+
+
+def plan_lloyd(context: Context, *, n_clusters: int, n_rounds: int = 5) -> Plan:
+    """Plan DP-KMEANS, the paper's Algorithm 1.
+
+    Args:
+        context: the terms of the release; its bounds matter only through their shape and number of columns.
+        n_clusters: K.
+        n_rounds: T.
+
+    Returns:
+        The plan.
+
+    Guarantees: prices and noise scales are those of the transcript that `recoup.release` makes on these terms.
+
+    >>> from recoup.domain import L1Ball
+    >>> terms = Context(domain=L1Ball([0, 0], [1, 1]), epsilon=Fraction(1), n_records=5000)
+    >>> plan = plan_lloyd(terms, n_clusters=15, n_rounds=5)
+    >>> plan.rounds[0].count_scale, float(plan.epsilon)
+    (10.0, 1.0)
+    """
+    algorithm = KMeans(n_clusters=n_clusters, n_rounds=n_rounds)
+    n_columns = context.domain.n_columns
+    # The algorithm's own first request draws initial centres, which takes long for many clusters and changes nothing.
+    query = VoronoiQuery(centers=np.zeros((algorithm.n_clusters, n_columns)))
+    half = Fraction(1, 2)
+    request = Request(query=query, share=Fraction(1, algorithm.n_rounds), split={"count": half, "sum": half})
+    rounds = (planned_round(context, request),) * algorithm.n_rounds
+    displacement = excess = suggested = None
+    if context.n_records is not None:
+        last = rounds[-1]
+        deviation = context.noise.deviation
+        displacement = expected_error(
+            n_clusters=algorithm.n_clusters,
+            n_columns=n_columns,
+            n_records=context.n_records,
+            count_deviation=deviation(last.count_scale),
+            sum_deviation=deviation(last.sum_scale),
+        )
+        excess = displacement * context.n_records / algorithm.n_clusters
+        if context.budget_measure == "pure":
+            epsilon = float(context.epsilon) / context.records_per_person
+            suggested = suggested_rounds(
+                epsilon=epsilon, n_clusters=algorithm.n_clusters, n_columns=n_columns, n_records=context.n_records
+            )
+    return Plan(
+        context=context,
+        algorithm=f"DP-KMEANS, {algorithm.n_rounds} rounds of counts and sums in {algorithm.n_clusters} cells",
+        rounds=rounds,
+        expected_displacement=displacement,
+        expected_excess=excess,
+        suggested_rounds=suggested,
+    )
+
+
+def planned_round(context: Context, request: Request) -> PlannedRound:
+    """Price a request and find its noise as the curator would, without asking it.
+
+    Args:
+        context: the terms of the release.
+        request: a Voronoi query with its share of the budget.
+
+    Returns:
+        Price, noise scales and expected deviation; scales that differ between cells are given by their mean square.
+
+    >>> from recoup.domain import Box
+    >>> half = Fraction(1, 2)
+    >>> query = VoronoiQuery(centers=np.zeros((3, 2)))
+    >>> request = Request(query=query, share=Fraction(1), split={"count": half, "sum": half})
+    >>> planned_round(Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1)), request).count_scale
+    2.0
+    """
+    query = request.query
+    if not isinstance(query, VoronoiQuery) or query.sums == "none":
+        raise ParameterError("only a query of counts and sums in cells has centres to plan for.")
+    mechanism = context.noise
+    sensitivity = query.sensitivity(context.domain)
+    weights = mechanism.weights([request.split[name] for name in sensitivity.names], context.sensitivity)
+    calibration = mechanism.calibrate(context.budget.amount * request.share, context.distance)
+    scales = calibration.scale / mechanism.factors(sensitivity, weights)
+    count_scale, sum_scale = _mean_square(scales[: query.n_cells]), _mean_square(scales[query.n_cells :])
+    deviation = None
+    if context.n_records is not None:
+        per_cell = context.n_records / query.n_cells
+        deviation = _center_deviation(mechanism.deviation(count_scale), mechanism.deviation(sum_scale), per_cell)
+    return PlannedRound(
+        n_cells=query.n_cells,
+        price=calibration.price,
+        count_scale=count_scale,
+        sum_scale=sum_scale,
+        center_deviation=deviation,
+    )
+
+
+def expected_error(
+    *, n_clusters: int, n_columns: int, n_records: int, count_deviation: float, sum_deviation: float
+) -> float:
+    """Expect the squared distance by which noise moves all centres of a round, columns scaled to [-1, 1].
+
+    A centre is a noisy sum over a noisy count. To first order its coordinate has the variance (sum_deviation^2 +
+    (2 x 0.225)^2 count_deviation^2) / n^2 in a cluster of n = N / K records; this is added up over K centres and d
+    coordinates. Times N / K it is the expected rise of the within-cluster sum of squares.
+
+    Args:
+        n_clusters: K.
+        n_columns: d.
+        n_records: a declared N.
+        count_deviation: the standard deviation of the noise of a count.
+        sum_deviation: that of one coordinate of a sum.
+
+    Returns:
+        The expected sum of squared displacements; it cannot be above 4 K d in truth, but is not capped.
+
+    Guarantees: with Laplace noise and the split of Su et al. it equals their 2 K^3 (d + a)^3 / (N e)^2.
+
+    >>> round(expected_error(n_clusters=2, n_columns=1, n_records=200, count_deviation=0, sum_deviation=5), 6)
+    0.005
+    """
+    deviation = _center_deviation(count_deviation, sum_deviation, n_records / n_clusters)
+    return n_clusters * n_columns * deviation**2
+
+
+def best_split_error(*, epsilon: float, n_clusters: int, n_columns: int, n_records: int) -> float:
+    """The error of one round under the best split between counts and sums: 2 K^3 (d + a)^3 / (N e)^2 of Su et al.
+
+    With a = (4 d 0.225^2)^(1/3) the budget of a count is a times that of one coordinate of a sum. The error is the
+    expected squared displacement of `expected_error`, in the box, with Laplace noise.
+
+    Args:
+        epsilon: of this round.
+        n_clusters: K.
+        n_columns: d.
+        n_records: a declared N.
+
+    Returns:
+        The expected sum of squared displacements of all centres.
+
+    >>> round(best_split_error(epsilon=0.2, n_clusters=15, n_columns=2, n_records=5000), 3)
+    0.136
+    """
+    a = _count_weight(n_columns)
+    return float(2.0 * n_clusters**3 * (n_columns + a) ** 3 / (n_records * epsilon) ** 2)
+
+
+def suggested_rounds(*, epsilon: float, n_clusters: int, n_columns: int, n_records: int) -> int:
+    """How many rounds Su et al. would take: as many as keep a round useful, between 2 and 7.
+
+    Args:
+        epsilon: the total budget.
+        n_clusters: K.
+        n_columns: d.
+        n_records: a declared N.
+
+    Returns:
+        T; the smallest useful budget of a round is sqrt(500 K^3 (d + a)^3) / N.
+
+    >>> suggested_rounds(epsilon=1, n_clusters=5, n_columns=2, n_records=107_000)
+    7
+    """
+    if not (isfinite(epsilon) and epsilon > 0):
+        raise ParameterError(f"epsilon={epsilon!r}: give a positive number.")
+    n_records = positive_whole(n_records, "n_records")
+    smallest = sqrt(500.0 * n_clusters**3 * (n_columns + _count_weight(n_columns)) ** 3) / n_records
+    return int(min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, epsilon // smallest)))
+
+
+def _count_weight(n_columns: int) -> float:
+    return float((4.0 * n_columns * TYPICAL_OFFSET**2) ** (1.0 / 3.0))
+
+
+def _center_deviation(count_deviation: float, sum_deviation: float, per_cell: float) -> float:
+    return sqrt(sum_deviation**2 + (2.0 * TYPICAL_OFFSET * count_deviation) ** 2) / per_cell
+
+
+def _mean_square(scales: Iterable[float]) -> float:
+    # Equal scales are returned as they are: squaring would change the last bit.
+    values = np.asarray(list(scales))
+    return float(values[0]) if (values == values[0]).all() else float(np.sqrt(np.mean(values**2)))

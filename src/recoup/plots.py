@@ -1,0 +1,256 @@
+"""Pictures of what was released: every function takes an axes and a thing, draws, and returns the axes.
+
+Only the object interface of matplotlib is used, never pyplot's global state, so that drawing works in servers and
+threads. Colours are those of Okabe and Ito, which colour-blind readers can tell apart; kinds of centres differ in
+shape too. What simulated noise made says NOT PRIVATE in the picture itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from recoup.algorithms.registry import algorithm_from_json
+from recoup.domain import Array
+from recoup.errors import ParameterError
+from recoup.queries.voronoi import VoronoiQuery
+from recoup.transcript import NOT_PRIVATE, Transcript
+
+BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#B8BCC2"
+CenterKind = Literal["private", "exact", "start"]
+# Shape, face, edge and size: the kinds can be told apart without colour, and one on top of the other.
+_CENTER_STYLES: dict[str, dict[str, Any]] = {
+    "private": {"marker": "X", "color": RED, "edgecolors": "white", "linewidths": 0.8, "s": 90, "zorder": 5},
+    "exact": {"marker": "o", "facecolors": "none", "edgecolors": BLUE, "linewidths": 1.8, "s": 110, "zorder": 4},
+    "start": {"marker": "s", "facecolors": "white", "edgecolors": "#555555", "linewidths": 1.0, "s": 26, "zorder": 3},
+}
+
+
+def new_figure(width: float = 6.4, height: float = 4.8, n_axes: int = 1) -> tuple[Any, list[Any]]:
+    """Make a figure with axes side by side, without pyplot.
+
+    Args:
+        width: in inches.
+        height: in inches.
+        n_axes: how many axes.
+
+    Returns:
+        The matplotlib figure, and its axes.
+
+    >>> figure, axes = new_figure(n_axes=2)
+    >>> len(axes)
+    2
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
+    axes = figure.subplots(1, n_axes, squeeze=False)
+    return figure, list(axes[0])
+
+
+def plot_centers(
+    ax: Any,
+    centers: ArrayLike,
+    *,
+    columns: Sequence[str] | None = None,
+    pair: tuple[int, int] = (0, 1),
+    kind: CenterKind = "private",
+    label: str | None = None,
+    simulated: bool = False,
+) -> Any:
+    """Draw centres in two of their columns; a single column is drawn along a line.
+
+    Args:
+        ax: the axes.
+        centers: (k, d), in the user's units.
+        columns: names of all columns, for the labels of the axes.
+        pair: which two columns.
+        kind: "private", "exact" or "start": each has its own shape and colour.
+        label: for the legend.
+        simulated: whether simulated noise made them.
+
+    Returns:
+        The axes.
+
+    >>> _, (ax,) = new_figure()
+    >>> plot_centers(ax, [[0, 1], [2, 3]], columns=("x", "y")).get_xlabel()
+    'x'
+    """
+    centers = np.asarray(centers, dtype=np.float64)
+    x, y = _coordinates(centers, pair)
+    ax.scatter(x, y, label=label, **_CENTER_STYLES[kind])
+    _label_axes(ax, centers.shape[1], columns, pair)
+    return _marked(ax, simulated)
+
+
+def plot_density(ax: Any, rows: ArrayLike, *, pair: tuple[int, int] = (0, 1), extent: Sequence[float]) -> Any:
+    """Draw records themselves as a light density: for evaluation by whoever may see the data, never for publication.
+
+    Args:
+        ax: the axes.
+        rows: (n, d) records.
+        pair: which two columns.
+        extent: left, right, bottom, top: declared bounds, so that the frame says nothing about the records.
+
+    Returns:
+        The axes.
+
+    >>> _, (ax,) = new_figure()
+    >>> plot_density(ax, [[0.2, 0.3], [0.4, 0.1]], extent=(0, 1, 0, 1)).get_xlim() == (0, 1)
+    True
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+
+    rows = np.asarray(rows, dtype=np.float64)
+    left, right, bottom, top = extent
+    greys = LinearSegmentedColormap.from_list("light", ["#E4E7EB", "#8A929C"])
+    x, y = _coordinates(rows, pair)
+    ax.hexbin(x, y, gridsize=70, bins="log", mincnt=1, cmap=greys, extent=tuple(extent), linewidths=0.1, zorder=1)
+    ax.set_xlim(left, right)
+    ax.set_ylim(bottom, top)
+    return ax
+
+
+def plot_rounds(ax: Any, transcript: Transcript, *, pair: tuple[int, int] = (0, 1)) -> Any:
+    """Draw how the centres moved from round to round.
+
+    Args:
+        ax: the axes.
+        transcript: what was released, with at least one round of cells.
+        pair: which two columns; for a single column the rounds run along the other axis.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ParameterError: no round asks about cells of the algorithm's own number.
+    """
+    domain = transcript.context.domain
+    steps = _steps(transcript)
+    lines = np.stack([domain.from_unit(step) for step in steps])
+    names = domain.columns
+    if domain.n_columns == 1:
+        rounds = np.arange(len(lines))
+        for k in range(lines.shape[1]):
+            ax.plot(lines[:, k, 0], rounds, color=GREY, linewidth=1.2, zorder=2)
+        ax.scatter(lines[0, :, 0], np.zeros(lines.shape[1]), label="start, without data", **_CENTER_STYLES["start"])
+        last = np.full(lines.shape[1], rounds[-1])
+        ax.scatter(lines[-1, :, 0], last, label="private centres", **_CENTER_STYLES["private"])
+        ax.set_xlabel(_name(names, 0))
+        ax.set_ylabel("round")
+        ax.set_yticks(rounds)
+    else:
+        i, j = _checked_pair(pair, domain.n_columns)
+        for k in range(lines.shape[1]):
+            path = "moves, round by round" if k == 0 else None
+            ax.plot(lines[:, k, i], lines[:, k, j], color=BLUE, alpha=0.55, linewidth=1.2, zorder=2, label=path)
+        between = lines[1:-1].reshape(-1, domain.n_columns)
+        ax.scatter(between[:, i], between[:, j], s=12, color=BLUE, alpha=0.75, linewidths=0, zorder=3)
+        plot_centers(ax, lines[0], columns=names, pair=pair, kind="start", label="start, without data")
+        plot_centers(ax, lines[-1], columns=names, pair=pair, kind="private", label="private centres")
+        ax.set_xlim(domain.low[i], domain.high[i])
+        ax.set_ylim(domain.low[j], domain.high[j])
+    return _marked(ax, transcript.simulated)
+
+
+def plot_budget(ax: Any, transcript: Transcript) -> Any:
+    """Draw what each round cost, on top of what was spent before it, and how it was split over the answer.
+
+    Args:
+        ax: the axes.
+        transcript: what was released.
+
+    Returns:
+        The axes.
+    """
+    context = transcript.context
+    pure = context.budget_measure == "pure"
+    total = float(context.budget.amount)
+    spent, seen = 0.0, set[str]()
+    colours = {"count": BLUE, "sum": ORANGE}
+    for t, answered in enumerate(transcript.rounds, start=1):
+        label = None if "before" in seen else "spent before"
+        if spent:
+            ax.bar(t, spent, color="#E4E7EB", width=0.62, label=label)
+            seen.add("before")
+        names = answered.query.sensitivity(context.domain).names
+        parts = np.array(answered.weights, dtype=np.float64) ** (1 if pure else 2)
+        for name, part in zip(names, parts / parts.sum(), strict=True):
+            height = float(answered.price.amount) * part
+            label = None if name in seen else f"{name}s"
+            ax.bar(t, height, bottom=spent, color=colours.get(name, GREEN), width=0.62, label=label)
+            seen.add(name)
+            spent += height
+    ax.axhline(total, color="#333333", linewidth=1.0, linestyle="--", label=f"budget: {total:.4g}")
+    ax.set_xticks(range(1, len(transcript.rounds) + 1))
+    ax.set_xlabel("round")
+    ax.set_ylabel("epsilon" if pure else "rho (zCDP)")
+    ax.set_ylim(0.0, total * 1.12)
+    return _marked(ax, transcript.simulated)
+
+
+def legend_below(ax: Any, n_columns: int = 3) -> Any:
+    """Put the legend under the axes, where it hides nothing.
+
+    Args:
+        ax: the axes.
+        n_columns: entries side by side.
+
+    Returns:
+        The axes.
+    """
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=n_columns, frameon=False, fontsize=9)
+    return ax
+
+
+def _steps(transcript: Transcript) -> list[Array]:
+    # Only rounds with as many cells as the answer has centres can be joined by lines.
+    if not transcript.rounds:
+        raise ParameterError("the transcript has no rounds to draw.")
+    final = algorithm_from_json(transcript.algorithm).estimate(transcript.context, transcript.rounds)
+    queries = [r.query for r in transcript.rounds]
+    steps = [q.centers for q in queries if isinstance(q, VoronoiQuery) and q.centers.shape == final.shape]
+    if not steps:
+        raise ParameterError("no round of the transcript asks about cells around the centres.")
+    return [*steps, final]
+
+
+def _coordinates(points: Array, pair: tuple[int, int]) -> tuple[Array, Array]:
+    if points.shape[1] == 1:
+        return points[:, 0], np.zeros(len(points))
+    i, j = _checked_pair(pair, points.shape[1])
+    return points[:, i], points[:, j]
+
+
+def _checked_pair(pair: tuple[int, int], n_columns: int) -> tuple[int, int]:
+    i, j = pair
+    if not (0 <= i < n_columns and 0 <= j < n_columns):
+        raise ParameterError(f"pair={pair}: choose two of the columns 0 to {n_columns - 1}.")
+    return i, j
+
+
+def _label_axes(ax: Any, n_columns: int, columns: Sequence[str] | None, pair: tuple[int, int]) -> None:
+    if n_columns == 1:
+        ax.set_xlabel(_name(columns, 0))
+        ax.set_yticks([])
+    else:
+        ax.set_xlabel(_name(columns, pair[0]))
+        ax.set_ylabel(_name(columns, pair[1]))
+
+
+def _name(columns: Sequence[str] | None, j: int) -> str:
+    # A dollar sign would start a formula.
+    return f"column {j}" if columns is None else str(columns[j]).replace("$", r"\$")
+
+
+def _marked(ax: Any, simulated: bool) -> Any:
+    if simulated and not any(text.get_text() == NOT_PRIVATE for text in ax.texts):
+        style = {"facecolor": RED, "edgecolor": "none", "pad": 3.0}
+        ax.text(
+            0.5, 0.98, NOT_PRIVATE, transform=ax.transAxes, ha="center", va="top", color="white", fontsize=10,
+            fontweight="bold", zorder=10, bbox=style,
+        )  # fmt: skip
+    return ax
