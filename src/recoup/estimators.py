@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,11 @@ from recoup.curator.tables import Table, open_table
 from recoup.domain import DOMAINS, Domain, declared_bounds
 from recoup.driver import release
 from recoup.errors import DataError, ParameterError
+from recoup.inference.infer import METHODS, Method, infer
 from recoup.inference.refit import refit
 from recoup.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.queries.voronoi import VoronoiQuery
-
-Postprocess = Literal["auto", "none"]
 
 
 class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -39,7 +38,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         records_per_person: how many records one person may hold; declared, not enforced.
         algorithm: "auto" or "lloyd", the paper's Algorithm 1.
         n_rounds: "auto", or a number of rounds; the paper uses 5.
-        postprocess: "auto" or "none": the last iterate.
+        postprocess: "auto" and "maxent" infer the maximum-entropy data set from all rounds and refit on it without
+            noise; "mcmc" is the paper's sampler; "consistency" makes the rounds agree; "none" keeps the last iterate.
         ledger: a `Ledger` or its path, charged before every answer.
         random_state: harmless randomness only (initial centres). With simulated noise it draws the noise too.
         noise: "secure" (the operating system's entropy) or "simulated", which is NOT PRIVATE.
@@ -104,8 +104,9 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             The fitted estimator.
         """
         algorithm = self._algorithm()
-        if self.postprocess not in ("auto", "none"):
-            raise ParameterError(f'postprocess={self.postprocess!r}: choose "auto" or "none".')
+        if self.postprocess not in ("auto", "none", *METHODS):
+            choices = ", ".join(("auto", "none", *METHODS))
+            raise ParameterError(f"postprocess={self.postprocess!r}: choose one of {choices}.")
         domain = self._domain(X)
         transcript = release(
             algorithm,
@@ -125,8 +126,12 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.transcript_ = transcript
+        rng = _harmless(self.random_state)
         self.inferred_ = None
-        self.cluster_centers_ = refit(transcript, None)
+        if self.postprocess != "none":
+            method = METHODS[0] if self.postprocess == "auto" else cast(Method, self.postprocess)
+            self.inferred_ = infer(transcript, method, random_state=rng)
+        self.cluster_centers_ = refit(transcript, self.inferred_, random_state=rng)
         self.privacy_ = transcript.privacy
         self._n_features_out = len(self.cluster_centers_)
         return self
@@ -205,6 +210,15 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     def _cells(self, unit: Array) -> NDArray[np.int64]:
         return VoronoiQuery(centers=self._unit_centers()).cells(unit)
+
+
+def _harmless(random_state: Any) -> np.random.Generator:
+    """A stream for inference and refit that is not the one of initial centres or simulated noise."""
+    if isinstance(random_state, np.random.RandomState):
+        random_state = int(random_state.randint(2**31))
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(np.random.SeedSequence(random_state, spawn_key=(2,)))
 
 
 __all__ = ["PrivateKMeans"]

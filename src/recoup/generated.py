@@ -10,11 +10,11 @@ from recoup.domain import Array
 
 # Longitude, latitude, spread in degrees and share of all check-ins: five regions on a map of the world.
 _REGIONS = (
-    (-112.0, 38.0, 7.0, 0.30),
-    (-82.0, 37.0, 6.0, 0.27),
-    (9.0, 52.0, 7.0, 0.33),
-    (104.0, 22.0, 11.0, 0.07),
-    (140.0, -33.0, 8.0, 0.03),
+    (-112.0, 38.0, 12.0, 0.30),
+    (-80.0, 36.0, 11.0, 0.27),
+    (12.0, 50.0, 16.0, 0.32),
+    (104.0, 22.0, 22.0, 0.08),
+    (138.0, -30.0, 12.0, 0.03),
 )
 
 
@@ -98,7 +98,7 @@ def city_check_ins(seed: int = 0, n_records: int = 107_000) -> GeneratedTable:
     sizes = 1.0 / np.arange(1, n_cities + 1)
     region = rng.choice(len(regions), size=n_records, p=regions[:, 3] / regions[:, 3].sum())
     city = rng.choice(n_cities, size=n_records, p=sizes / sizes.sum())
-    rows = cities[region, city] + 0.5 * rng.standard_t(df=2.0, size=(n_records, 2))
+    rows = cities[region, city] + 0.8 * rng.standard_t(df=2.0, size=(n_records, 2))
     low, high = (-180.0, -90.0), (180.0, 90.0)
     return GeneratedTable(
         name="Gowalla-like",

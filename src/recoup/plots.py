@@ -81,7 +81,8 @@ def plot_centers(
     """
     centers = np.asarray(centers, dtype=np.float64)
     x, y = _coordinates(centers, pair)
-    ax.scatter(x, y, label=label, **_CENTER_STYLES[kind])
+    # A centre may lie on the very edge of the bounds, and is to be seen whole there too.
+    ax.scatter(x, y, label=label, clip_on=False, **_CENTER_STYLES[kind])
     _label_axes(ax, centers.shape[1], columns, pair)
     return _marked(ax, simulated)
 
@@ -204,6 +205,25 @@ def legend_below(ax: Any, n_columns: int = 3) -> Any:
     """
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=n_columns, frameon=False, fontsize=9)
     return ax
+
+
+def png(figure: Any) -> bytes:
+    """Render a figure.
+
+    Args:
+        figure: from `new_figure`.
+
+    Returns:
+        The bytes of a PNG.
+
+    >>> png(new_figure(1, 1)[0])[1:4]
+    b'PNG'
+    """
+    import io
+
+    out = io.BytesIO()
+    figure.savefig(out, format="png")
+    return out.getvalue()
 
 
 def _steps(transcript: Transcript) -> list[Array]:

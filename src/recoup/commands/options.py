@@ -56,9 +56,7 @@ LedgerPath = Annotated[
         "--ledger", help="Charge this ledger before every answer.", rich_help_panel=_PRIVACY, show_default=False
     ),
 ]
-RecordsPerPerson = Annotated[
-    int, typer.Option(help="How many records one person may hold.", rich_help_panel=_PRIVACY)
-]
+RecordsPerPerson = Annotated[int, typer.Option(help="How many records one person may hold.", rich_help_panel=_PRIVACY)]
 SimulatedNoise = Annotated[
     bool,
     typer.Option(

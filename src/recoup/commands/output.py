@@ -33,15 +33,18 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for position, name in enumerate(header):
         table.add_column(Text(name), justify="left" if position < left else "right", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    console = Console(file=sys.stdout, highlight=False)
-    # A number that is cut is worse than a line that is long.
-    needed = max(Measurement.get(console, console.options.update(width=100_000), table).maximum, len(title))
-    console.print(table, width=max(needed, 20), crop=False, no_wrap=True)
+    # A number that is cut is worse than a line that is long, so the table gets the width that it needs.
+    widest = Console(width=100_000)
+    console = Console(
+        file=sys.stdout, highlight=False, width=max(Measurement.get(widest, widest.options, table).maximum, 1)
+    )
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    console.print(table)
 
 
 def say(text: str) -> None:
@@ -66,7 +69,8 @@ def privacy_sentence(privacy: Mapping[str, Any]) -> str:
     return (
         f"{statement}: epsilon = {privacy['epsilon']:g}, delta = {privacy['delta']:g}, for "
         f"{_NEIGHBOURS.get(privacy['neighbours'], privacy['neighbours'])} {privacy['unit']}; {privacy['mechanism']} "
-        f"noise, {privacy['noise']}; domain {privacy['domain']}; declared bounds: {bounds}; Recoup {privacy['version']}."
+        f"noise, {privacy['noise']}; domain {privacy['domain']}; declared bounds: {bounds}; "
+        f"Recoup {privacy['version']}."
     )
 
 
@@ -89,10 +93,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def csv_text(header: Sequence[str], rows: Sequence[Sequence[float]], *, comment: str | None = None) -> str:
-    """Rows of numbers as CSV that reads back to the same numbers; a comment becomes a first line that starts with #.
+    r"""Rows of numbers as CSV that reads back to the same numbers; a comment becomes a first line that starts with #.
 
     >>> csv_text(["a, b"], [[0.1]])
-    '"a, b"\\n0.1\\n'
+    '"a, b"\n0.1\n'
     """
     import csv
     import io

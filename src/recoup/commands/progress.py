@@ -32,7 +32,9 @@ class Progress:
         self._timer.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Clear the line on a terminal."""
         self._timer.cancel()
         with self._lock:

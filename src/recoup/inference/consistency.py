@@ -283,7 +283,9 @@ class _Admm:
             column = Table(table.y[:, j : j + 1], table.scales[:, j : j + 1], table.starts)
             x[:, j : j + 1], _, _, report = self._run(column, x[:, j : j + 1], bounded=False)
             reports.append(report)
-        return x, _worst(reports)
+        totals, lengths = table.totals(x), np.diff(table.starts)
+        # the x-step subtracts multipliers that may be far larger than x, and leaves their rounding in the totals
+        return x + np.repeat((totals.mean(axis=0) - totals) / lengths[:, None], lengths, axis=0), _worst(reports)
 
     def jointly(self, table: Table, with_sums: NDArray[np.bool_], attainable: Attainable) -> tuple[Array, Report]:
         """Every cell's (count, sum) lies in a cone, the projection on which is a third step; then an exact repair.

@@ -12,22 +12,25 @@ from numpy.typing import NDArray
 from recoup.context import Context
 from recoup.errors import ParameterError
 from recoup.inference.diagnostics import Diagnostics, mixing_of, residuals_of
-from recoup.inference.inferred import InferredDataset
+from recoup.inference.inferred import InferredDataset, WeightedPoints
+from recoup.inference.maxent import default_temperature, explain
 from recoup.inference.metropolis import CellRound, Chain, Proposal, Target, sample_chains
 from recoup.inference.rounds import Cells, made_consistent, voronoi_cells_of
+from recoup.inference.support import NARROW_SPREADS, WIDE_SPREADS, around_means
 from recoup.queries.base import Array
 from recoup.transcript import Transcript
 
-Method = Literal["mcmc", "consistency"]
-METHODS: tuple[Method, ...] = ("mcmc", "consistency")
+Method = Literal["maxent", "mcmc", "consistency"]
+METHODS: tuple[Method, ...] = ("maxent", "mcmc", "consistency")
 MAX_LATENT_RECORDS = 1_000_000  # above this, every latent point carries a weight
 
 
 def infer(
     transcript: Transcript,
-    method: Method = "mcmc",
+    method: Method = "maxent",
     *,
     random_state: Any = None,
+    n_points: int = 10_000,
     n_steps: int = 30_000,
     proposal_variance: float = 0.001,
     n_chains: int = 1,
@@ -38,9 +41,10 @@ def infer(
 
     Args:
         transcript: what was released.
-        method: "mcmc", the paper's sampler; or "consistency", the last round's means after all rounds were made to
-            agree on their totals.
+        method: "maxent", the maximum-entropy measure that explains every round; "mcmc", the paper's sampler; or
+            "consistency", the last round's means after all rounds were made to agree on their totals.
         random_state: harmless randomness.
+        n_points: points of the support ("maxent").
         n_steps: steps of a chain ("mcmc"); the paper uses 30,000.
         proposal_variance: the paper's delta ("mcmc").
         n_chains: independent chains, in parallel; the best-scoring data set of all of them is returned ("mcmc").
@@ -62,6 +66,8 @@ def infer(
         raise ParameterError(f"method={method!r}: choose one of {', '.join(METHODS)}.")
     if method == "consistency":
         return _consistency(transcript)
+    if method == "maxent":
+        return _maximum_entropy(transcript, _seeded(random_state), n_points)
     if not (np.isfinite(proposal_variance) and proposal_variance > 0):
         raise ParameterError(f"proposal_variance={proposal_variance!r}: give a positive number.")
     return _metropolis(transcript, _seeded(random_state), n_steps, proposal_variance, n_chains, raw, on_progress)
@@ -89,6 +95,35 @@ def _consistency(transcript: Transcript) -> InferredDataset:
             dual_residual=result.dual_residual,
         ),
     )
+
+
+def _maximum_entropy(transcript: Transcript, rng: np.random.Generator, n_points: int) -> InferredDataset:
+    clock = time.perf_counter()
+    context = transcript.context
+    cells, result = made_consistent(voronoi_cells_of(transcript.rounds), context)
+    total = max(1.0, result.total)
+    temperature = default_temperature(float(np.mean([c.count_scales.mean() for c in cells])), total)
+    seconds = {"consistency": time.perf_counter() - clock}
+    clock = time.perf_counter()
+    readings = []
+    for spreads in (WIDE_SPREADS, NARROW_SPREADS):
+        points = around_means(cells, context, n_points, rng, spreads=spreads)
+        base = np.full(n_points, total / n_points)
+        readings.append((points, explain(context, transcript.rounds, points, base, temperature=temperature)))
+    seconds["solver"] = time.perf_counter() - clock
+    (points, solution), (narrow_points, narrow) = readings
+    misfits, log_likelihood = residuals_of(context, transcript.rounds, points, solution.measure)
+    diagnostics = Diagnostics(
+        seconds=seconds,
+        residuals=misfits,
+        log_likelihood=log_likelihood,
+        converged=solution.converged and narrow.converged,
+        gap=solution.gap,
+        gap_per_row=solution.gap_per_row,
+        n_iterations=solution.n_steps,
+    )
+    second = WeightedPoints(points=context.domain.from_unit(narrow_points), weights=narrow.measure)
+    return _assembled(transcript, "maxent", points, solution.measure, diagnostics, second=second)
 
 
 def _metropolis(
@@ -172,9 +207,7 @@ def _mixture(cells: Sequence[Cells], context: Context, variance: float) -> Propo
     )
 
 
-def _start(
-    last: Cells, context: Context, total: float, first_component: int
-) -> tuple[Array, NDArray[np.int64], float]:
+def _start(last: Cells, context: Context, total: float, first_component: int) -> tuple[Array, NDArray[np.int64], float]:
     """The paper's start: each of the last round's centres, as often as its count says."""
     n_true = max(1, round(total))
     n = min(n_true, MAX_LATENT_RECORDS)
@@ -203,6 +236,7 @@ def _assembled(
     weights: Array,
     diagnostics: Diagnostics,
     chains: Sequence[Chain] = (),
+    second: WeightedPoints | None = None,
 ) -> InferredDataset:
     domain = transcript.context.domain
     return InferredDataset(
@@ -212,6 +246,7 @@ def _assembled(
         method=method,
         simulated=transcript.simulated,
         draws=tuple(domain.from_unit(chain.last_points) for chain in chains),
+        second=second,
         diagnostics=diagnostics,
     )
 

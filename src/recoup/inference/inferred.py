@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,13 @@ from recoup.queries.base import Array
 
 _WEIGHT = "weight"
 _METADATA = b"recoup"
+
+
+class WeightedPoints(NamedTuple):
+    """Points in the user's units with their weights."""
+
+    points: Array
+    weights: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,6 +36,8 @@ class InferredDataset:
         method: how it was inferred.
         simulated: true if the transcript's noise was simulated, so that nothing here is private.
         draws: further data sets from the posterior, (m, d) each, if the method has them.
+        second: another reading of the same transcript with narrower spreads, which guards against splitting a tight
+            cluster; none for methods without one.
         diagnostics: how well it explains the transcript; none after loading from a file.
 
     Guarantees: a function of the transcript and harmless randomness, so that looking at it costs no privacy.
@@ -40,6 +49,7 @@ class InferredDataset:
     method: str
     simulated: bool
     draws: tuple[Array, ...] = field(default=(), repr=False)
+    second: WeightedPoints | None = field(default=None, repr=False)
     diagnostics: Diagnostics | None = field(default=None, repr=False)
 
     @property

@@ -17,13 +17,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse import csr_array
 
+from recoup.errors import ParameterError
 from recoup.kernels import maxent as kernels
+from recoup.kernels.threads import n_threads
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -143,8 +144,10 @@ class _Rows:
         dense = [(b, int(s)) for b, s in zip(blocks, starts, strict=False) if isinstance(b, DenseRows)]
         pieces, first = [], 0
         for block, start in sparse:
-            pack = _pack_partition if isinstance(block, Partition) else _pack_sparse
-            pieces.append(pack(block, self.points, first, start))
+            if isinstance(block, Partition):
+                pieces.append(_pack_partition(block, self.points, first, start))
+            else:
+                pieces.append(_pack_sparse(block, self.points, first, start))
             first += block.size
         self.n_sparse, n_dense = first, self.size - first
         self.dense = np.empty((m, n_dense))
@@ -156,8 +159,10 @@ class _Rows:
         self.tile_row = np.concatenate([*(p.tile_row for p in pieces), np.arange(first, self.size)])
         self.tile_length = np.concatenate([*(p.tile_length for p in pieces), np.ones(n_dense, np.int64)])
         self.runs = _interleave(pieces, m)
-        work = float(np.sum(np.add.reduceat(self.runs.length, self.runs.start[:-1]).astype(float) ** 2)) if pieces else 0.0
-        self.n_threads = numba.get_num_threads() if work > 2 * _THREADED_WORK else 1
+        work = (
+            float(np.sum(np.add.reduceat(self.runs.length, self.runs.start[:-1]).astype(float) ** 2)) if pieces else 0.0
+        )
+        self.n_threads = n_threads() if work > 2 * _THREADED_WORK else 1
 
     def gather(self, z: Floats) -> Floats:
         """A' z."""
@@ -180,12 +185,11 @@ class _Rows:
             kernels.gram(*self.runs, weights, 0, 1, out)
         else:
             with ThreadPoolExecutor(self.n_threads) as pool:
-                parts = [
-                    pool.submit(kernels.gram, *self.runs, weights, part, self.n_threads, out)
-                    for part in range(self.n_threads)
-                ]
-            for part in parts:
-                part.result()
+                list(
+                    pool.map(
+                        lambda part: kernels.gram(*self.runs, weights, part, self.n_threads, out), range(self.n_threads)
+                    )
+                )
         if self.dense.shape[1]:
             kernels.gram_dense(*self.runs, self.dense, weights, self.n_sparse, out)
             out[self.n_sparse :, self.n_sparse :] = (self.dense * weights[:, None]).T @ self.dense
@@ -211,7 +215,7 @@ class _Runs(NamedTuple):
 class _Piece(NamedTuple):
     """The runs of one block: how many a point has, then their rows, lengths and values."""
 
-    count: Integers
+    per_point: Integers
     row: Integers
     length: Integers
     value: Floats
@@ -242,7 +246,7 @@ def _pack_partition(block: Partition, points: Integers, first: int, start: int) 
     external[:, 0] = start + np.arange(k)
     external[:, 1:] = start + k + np.arange(k * (width - 1)).reshape(k, width - 1)
     return _Piece(
-        count=np.ones(m, np.int64),
+        per_point=np.ones(m, np.int64),
         row=first + width * block.cells[points].astype(np.int64),
         length=np.full(m, width),
         value=value.ravel(),
@@ -256,7 +260,7 @@ def _pack_sparse(block: SparseRows, points: Integers, first: int, start: int) ->
     lines = csr_array(block.contribution)[points]
     lines.sum_duplicates()
     return _Piece(
-        count=np.diff(lines.indptr).astype(np.int64),
+        per_point=np.diff(lines.indptr).astype(np.int64),
         row=first + lines.indices.astype(np.int64),
         length=np.ones(lines.nnz, np.int64),
         value=lines.data.astype(np.float64),
@@ -272,11 +276,11 @@ def _interleave(pieces: Sequence[_Piece], m: int) -> _Runs:
     row = np.concatenate([empty, *(p.row for p in pieces)])
     length = np.concatenate([empty, *(p.length for p in pieces)])
     offset = np.cumsum(length) - length
-    start = np.concatenate([[0], np.cumsum(sum((p.count for p in pieces), np.zeros(m, np.int64)))])
-    if all(bool(np.all(p.count == 1)) for p in pieces):
+    start = np.concatenate([[0], np.cumsum(sum((p.per_point for p in pieces), np.zeros(m, np.int64)))])
+    if all(bool(np.all(p.per_point == 1)) for p in pieces):
         order = np.arange(len(row)).reshape(len(pieces), m).T.ravel()
     else:
-        order = np.argsort(np.concatenate([np.repeat(np.arange(m), p.count) for p in pieces]), kind="stable")
+        order = np.argsort(np.concatenate([np.repeat(np.arange(m), p.per_point) for p in pieces]), kind="stable")
     value = np.concatenate([np.zeros(0), *(p.value for p in pieces)])
     return _Runs(start, row[order], length[order], offset[order], value)
 
@@ -342,7 +346,7 @@ class _Problem:
             # The upper triangle of a C-ordered matrix is the lower one of its transpose, which LAPACK reads in place.
             factor, failed = dpotrf(self.hessian.T, lower=1, overwrite_a=1)
             if not failed:
-                return lambda right: np.asarray(dpotrs(factor, right, lower=1)[0])
+                return lambda right: np.asarray(dpotrs(factor, right, lower=1)[0], np.float64)
             ridge = max(10 * ridge, 1e-14 * size)
         return lambda right: right / size
 
@@ -356,7 +360,8 @@ class _Problem:
             slope = rows.gather(v * scale)
             slope -= float(point.measure @ slope) / self.total
             slope *= point.measure
-            return scale * rows.scatter(slope) + diagonal * v
+            answer: Floats = scale * rows.scatter(slope) + diagonal * v
+            return answer
 
         def solver(right: Floats) -> Floats:
             x, r, conditioned = np.zeros_like(right), right.copy(), np.empty_like(right)
@@ -392,7 +397,7 @@ def solve(
 ) -> Solution:
     """Find the measure on a support that explains noisy additive measurements with the least departure from a base.
 
-    Minimises, over measures mu >= 0 of the base's total, sum_r loss((y_r - (A mu)_r) / b_r) + temperature KL(mu || base),
+    Minimises sum_r loss((y_r - (A mu)_r) / b_r) + temperature KL(mu || base) over measures mu >= 0 of the base's total,
     where the loss is |.| for a row with Laplace noise and (.)^2 / 2 for one with Gaussian noise.
 
     Args:
@@ -515,7 +520,7 @@ def _merge_signatures(blocks: Sequence[Block], base: Floats) -> tuple[list[Block
     merged: list[Block] = [
         Partition(cells=b.cells[members], n_cells=b.n_cells) for b in blocks if isinstance(b, Partition)
     ]
-    return merged, np.bincount(groups, weights=base), groups
+    return merged, np.asarray(np.bincount(groups, weights=base), np.float64), groups
 
 
 def _check(

@@ -8,9 +8,10 @@ import numpy as np
 
 from recoup.algorithms.lloyd import positive_whole
 from recoup.algorithms.registry import algorithm_from_json
+from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.inference.inferred import InferredDataset
-from recoup.kernels.weighted_kmeans import weighted_kmeans
+from recoup.kernels.weighted_kmeans import Clustering, weighted_inertia, weighted_kmeans
 from recoup.queries.base import Array
 from recoup.transcript import Transcript
 
@@ -55,12 +56,21 @@ def refit(
     wanted = len(last) if n_clusters is None else positive_whole(n_clusters, "n_clusters")
     if len(inferred.points) == wanted:
         return context.domain.from_unit(context.domain.to_unit(inferred.points))
-    found = weighted_kmeans(
-        context.domain.to_unit(inferred.points),
-        inferred.weights,
-        wanted,
-        n_restarts=n_restarts,
-        rng=np.random.default_rng(random_state),
-        starts=last[None] if wanted == len(last) else None,
-    )
+    rng = np.random.default_rng(random_state)
+    points = context.domain.to_unit(inferred.points)
+    found = weighted_kmeans(points, inferred.weights, wanted, n_restarts=n_restarts, rng=rng)
+    if wanted == len(last):
+        from_last = weighted_kmeans(points, inferred.weights, wanted, n_restarts=0, rng=rng, starts=last[None])
+        if not _may_replace(found, from_last, inferred, context.domain):
+            found = from_last
     return context.domain.from_unit(context.domain.clip(found.centers))
+
+
+def _may_replace(restart: Clustering, from_last: Clustering, inferred: InferredDataset, domain: Domain) -> bool:
+    """A restart must be better on the inferred data, and no worse on the second reading if there is one."""
+    if restart.inertia >= from_last.inertia:
+        return False
+    if inferred.second is None:
+        return True
+    points, weights = domain.to_unit(inferred.second.points), inferred.second.weights
+    return weighted_inertia(points, weights, restart.centers) <= weighted_inertia(points, weights, from_last.centers)

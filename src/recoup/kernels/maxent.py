@@ -27,6 +27,7 @@ def gather(
     z,  # IN   (R,)
     out,  # OUT  (m,): out = A' z
 ):
+    """A' z: what the dual variables say about every point."""
     for i in range(out.shape[0]):
         total = 0.0
         for r in range(run_start[i], run_start[i + 1]):
@@ -46,6 +47,7 @@ def scatter(
     weights,  # IN   (m,)
     out,  # OUT  (R,): out = A weights
 ):
+    """A weights: the exact answers of a measure."""
     out[:] = 0.0
     for i in range(weights.shape[0]):
         weight = weights[i]
@@ -67,6 +69,7 @@ def gram(
     n_parts,  # IN
     out,  # OUT  (R, >= R): adds the upper triangle of A diag(weights) A'
 ):
+    """Add the part of A diag(weights) A' above the diagonal that belongs to one thread."""
     for i in range(weights.shape[0]):
         weight = weights[i]
         for a in range(run_start[i], run_start[i + 1]):
@@ -95,6 +98,7 @@ def gram_dense(
     first,  # IN   the number of sparse rows
     out,  # OUT  (R, >= R): adds the products of sparse with dense rows
 ):
+    """Add the products of sparse with dense rows."""
     n_dense = dense.shape[1]
     for i in range(weights.shape[0]):
         for a in range(run_start[i], run_start[i + 1]):
@@ -116,6 +120,7 @@ def gram_diagonal(
     weights,  # IN   (m,)
     out,  # OUT  (R, width): out[row + j, k] is the product of the rows row + j and row + k of one run
 ):
+    """The products of rows within one run, for a block-diagonal preconditioner."""
     out[:] = 0.0
     for i in range(weights.shape[0]):
         for a in range(run_start[i], run_start[i + 1]):
@@ -133,6 +138,7 @@ def center_and_scale(
     diagonal,  # IN   (R,): is added
     matrix,  # IN, OUT  (R, R): upper triangle
 ):
+    """Turn a Gram matrix into the Hessian: scale, centre, and add a diagonal."""
     n_rows = scale.shape[0]
     for i in range(n_rows):
         for j in range(i, n_rows):
@@ -148,6 +154,7 @@ def factor_tiles(
     diagonal,  # IN   (R,): is added then
     tiles,  # IN, OUT  (R, width): symmetric tiles become their lower Cholesky factors
 ):
+    """Scale the tiles, add a diagonal, and factor each by Cholesky."""
     for t in range(tile_row.shape[0]):
         row, length = tile_row[t], tile_length[t]
         for j in range(length):
@@ -174,6 +181,7 @@ def solve_tiles(
     right,  # IN   (R,)
     out,  # OUT  (R,)
 ):
+    """Solve with the factored tiles."""
     for t in range(tile_row.shape[0]):
         row, length = tile_row[t], tile_length[t]
         for j in range(length):

@@ -1,13 +1,14 @@
 """One step of the paper's Metropolis-Hastings sampler over data sets, compiled.
 
 A step replaces one latent record by a draw from a mixture and is made of `propose`, `log_acceptance` and
-`replace`, so that the function that decides can be enumerated on its own. Three things make a step cheap:
+`replace`, so that the function that decides can be enumerated on its own. Four things make a step cheap:
 
 * A record remembers the cell it lies in, for every round, and its log proposal density: taking it away costs no search.
 * The noise scales bound what any record can gain, so that most rejections are certain before the cells of the
   proposed point are known. Only the others pay for the search. No decision changes by this.
 * The best data set is not copied when it is found. A journal keeps what was replaced since then, to be undone at the
   end; a full journal is undone once, into a copy, and stays closed until a better data set comes.
+* The randomness of a block of steps is drawn beforehand, so that records are fetched from memory before their turn.
 
 Coordinates are multiples of `GRID` within [-1, 1], held in float64, and there are at most `MAX_RECORDS` records: every
 sum over records is exact, in any order, however long the chain runs.
@@ -18,7 +19,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped, unused-ignore]
 from numba import njit
+from numba.core import cgutils, types
+from numba.extending import intrinsic, overload
 
 GRID = 2.0**-30
 MAX_RECORDS = 2**22
@@ -28,6 +32,8 @@ STEP, N_ACCEPTED, BEST_STEP, N_JOURNAL, BEST_IS_SAVED, N_COUNTERS = 0, 1, 2, 3, 
 # Without numba's own memory management a compiled function cannot allocate, and passing a tuple of arrays costs no
 # atomic reference counting, which took longer than the step itself.
 _COMPILED = {"cache": True, "nogil": True, "fastmath": False, "error_model": "numpy", "_nrt": False}
+# Records are drawn at random, far apart in memory: they are fetched this many steps before their turn.
+_AHEAD = 8
 # Adding and subtracting this rounds a float64 of size below 2**21 to the nearest multiple of GRID.
 _ROUNDER = 1.5 * 2.0**22
 # Certain rejections leave room for the rounding of the exact ratio, so that both paths decide alike.
@@ -92,6 +98,36 @@ class Draws(NamedTuple):
     uniforms: np.ndarray  # (block,)
     normals: np.ndarray  # (block, d)
     exponentials: np.ndarray  # (block,)
+
+
+def prefetch(array, index):
+    """Ask the processor for a row of an array before it is needed; does nothing where it is not compiled."""
+
+
+@intrinsic
+def _prefetch_row(typing_context, array, index):
+    def generate(context, builder, signature, arguments):
+        array_type = signature.args[0]
+        view = context.make_array(array_type)(context, builder, arguments[0])
+        stride = cgutils.unpack_tuple(builder, view.strides, array_type.ndim)[0]
+        start = builder.bitcast(view.data, ir.IntType(8).as_pointer())
+        pointer = builder.gep(start, [builder.mul(stride, arguments[1])])
+        number = ir.IntType(32)
+        signature_type = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], signature_type)
+        for_reading, keep_in_all_caches, data = number(0), number(3), number(1)
+        builder.call(function, [pointer, for_reading, keep_in_all_caches, data])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
+
+
+@overload(prefetch, jit_options={"_nrt": False, "forceinline": True})
+def _compiled_prefetch(array, index):
+    def compiled(array, index):
+        _prefetch_row(array, index)
+
+    return compiled
 
 
 @njit(**_COMPILED, forceinline=True)
@@ -340,6 +376,10 @@ def run_block(
     for s in range(n_steps):
         step += 1
         record = draws.records[s]
+        ahead = draws.records[min(s + _AHEAD, n_steps - 1)]
+        prefetch(state.log_densities, ahead)
+        prefetch(state.points, ahead)
+        prefetch(state.rows, ahead)
         component, log_density = propose(mixture, draws.uniforms[s], draws.normals[s], point)
         norm = norm_in_domain(model, point)
         floor = -draws.exponentials[s]

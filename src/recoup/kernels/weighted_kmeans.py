@@ -83,6 +83,17 @@ def weighted_kmeans(
     return min(runs, key=lambda clustering: clustering.inertia)
 
 
+def weighted_inertia(points: Array, weights: Array, centers: Array) -> float:
+    """The weighted sum of squared distances of points to their nearest centres.
+
+    >>> weighted_inertia(np.array([[0.0], [2.0]]), np.array([1.0, 3.0]), np.array([[1.0]]))
+    4.0
+    """
+    sums, mass = np.empty_like(centers, dtype=np.float64), np.empty(len(centers))
+    points, weights = np.ascontiguousarray(points, np.float64), np.ascontiguousarray(weights, np.float64)
+    return float(_pass(points, weights, np.ascontiguousarray(centers), sums, mass, np.zeros(1, np.int64)))
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def greedy_plus_plus(
     points,  # IN   (m, d)
@@ -130,8 +141,7 @@ def lloyd(
     centers,  # IN and OUT  (k, d)
 ):
     """Run Lloyd's algorithm in place and return the loss of the centres; an empty cluster moves to the worst point."""
-    m, d = points.shape
-    k_centers = centers.shape[0]
+    k_centers, d = centers.shape
     sums, mass = np.empty((k_centers, d)), np.empty(k_centers)
     previous = np.inf
     worst = np.zeros(1, np.int64)

@@ -1,0 +1,197 @@
+"""The demo: two generated tables, clustered privately and compared with what one could have had without privacy.
+
+Two things must not be mixed up. The *release* of each table is a real one: secure noise, one transcript, a privacy
+statement. The *comparison* looks at the data, as only the holder of a generated table may: it uses seeded, simulated
+noise, so that the same seed prints the same table, and it would not be published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from recoup.algorithms.initial import spread_centers
+from recoup.domain import Array, Box
+from recoup.estimators import PrivateKMeans
+from recoup.generated import GeneratedTable, city_check_ins, gaussian_blobs
+from recoup.transcript import Transcript
+
+EPSILONS = (0.25, 1.0)
+RELEASED_EPSILON = 1.0
+N_FITS = 5
+NON_PRIVATE, DATA_FREE = "non-private k-means", "spread centres, no data"
+COMPARISON_NOTE = (
+    "The comparison is NOT PRIVATE: it is an evaluation with access to the data, which one would not publish, and its "
+    "noise is simulated from the seed, so that the same seed gives the same figures."
+)
+
+Fit = Callable[[GeneratedTable, float, int], Array]
+"""A private method: table, epsilon and seed to centres in the table's units."""
+
+
+def fitted(
+    table: GeneratedTable, epsilon: float, seed: int, *, noise: Literal["secure", "simulated"], **choices: Any
+) -> PrivateKMeans:
+    """Fit Recoup's estimator to a generated table with the bounds that its maker declares."""
+    import pyarrow as pa
+
+    ends = zip(table.low, table.high, strict=True)
+    bounds = dict(zip(table.columns, ends, strict=True))
+    model = PrivateKMeans(table.n_clusters, epsilon, bounds, random_state=seed, noise=noise, **choices)
+    return model.fit(pa.table(dict(zip(table.columns, table.rows.T, strict=True))))
+
+
+def _simulated(**choices: Any) -> Fit:
+    def fit(table: GeneratedTable, epsilon: float, seed: int) -> Array:
+        centers: Array = fitted(table, epsilon, seed, noise="simulated", **choices).cluster_centers_
+        return centers
+
+    return fit
+
+
+METHODS: dict[str, Fit] = {
+    "Recoup, default settings": _simulated(),
+    "DP-KMEANS, last iterate": _simulated(algorithm="lloyd", postprocess="none"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableResult:
+    """What the demo found on one table.
+
+    Attributes:
+        table: the generated table.
+        exact_centers: of non-private k-means.
+        non_private: their within-cluster sum of squares, columns scaled to [-1, 1].
+        data_free: the mean of centres that were spread out without data.
+        private: method to epsilon to the mean over some fits.
+        released: the centres of the real release, in units.
+        transcript: all that was released.
+        released_score: the within-cluster sum of squares of the real release.
+    """
+
+    table: GeneratedTable
+    exact_centers: Array = field(repr=False)
+    non_private: float
+    data_free: float
+    private: Mapping[str, Mapping[float, float]]
+    released: Array = field(repr=False)
+    transcript: Transcript = field(repr=False)
+    released_score: float
+
+    def rows(self) -> list[tuple[str, list[float]]]:
+        """The lines of the comparison: a name, and a score for each epsilon."""
+        same = [self.non_private] * len(EPSILONS)
+        lines = [(NON_PRIVATE, same)]
+        lines += [(name, [scores[epsilon] for epsilon in EPSILONS]) for name, scores in self.private.items()]
+        return [*lines, (DATA_FREE, [self.data_free] * len(EPSILONS))]
+
+
+def wcss(table: GeneratedTable, centers: Array) -> float:
+    """The within-cluster sum of squares, columns scaled to [-1, 1] by their bounds: the user's metric.
+
+    >>> table = gaussian_blobs(n_records=100)
+    >>> wcss(table, table.rows)
+    0.0
+    """
+    box = Box(table.low, table.high)
+    unit, at = box.to_unit(table.rows), box.to_unit(centers)
+    nearest = np.full(len(unit), np.inf)
+    for center in at:
+        np.minimum(nearest, ((unit - center) ** 2).sum(axis=1), out=nearest)
+    return float(nearest.sum())
+
+
+def compare(
+    table: GeneratedTable, *, seed: int = 0, n_fits: int = N_FITS, methods: Mapping[str, Fit] | None = None
+) -> TableResult:
+    """Release one table privately, and compare methods on it with access to the data.
+
+    Args:
+        table: a generated table.
+        seed: of the comparison; the release takes its noise from the operating system.
+        n_fits: over how many fits a private score is averaged.
+        methods: what to compare, by name.
+
+    Returns:
+        Scores, and the release.
+    """
+    from sklearn.cluster import KMeans
+
+    box = Box(table.low, table.high)
+    exact = KMeans(table.n_clusters, n_init=10, random_state=seed).fit(box.to_unit(table.rows))
+    exact_centers = box.from_unit(exact.cluster_centers_)
+    seeds = [seed * 1000 + i for i in range(n_fits)]
+    spread = [spread_centers(box, table.n_clusters, np.random.default_rng(s)) for s in seeds]
+    private = {
+        name: {e: float(np.mean([wcss(table, fit(table, e, s)) for s in seeds])) for e in EPSILONS}
+        for name, fit in (METHODS if methods is None else methods).items()
+    }
+    release = fitted(table, RELEASED_EPSILON, seed, noise="secure")
+    return TableResult(
+        table=table,
+        exact_centers=exact_centers,
+        non_private=wcss(table, exact_centers),
+        data_free=float(np.mean([wcss(table, box.from_unit(unit)) for unit in spread])),
+        private=private,
+        released=release.cluster_centers_,
+        transcript=release.transcript_,
+        released_score=wcss(table, release.cluster_centers_),
+    )
+
+
+def tables(seed: int = 0) -> tuple[GeneratedTable, ...]:
+    """The tables of the demo.
+
+    >>> [table.name for table in tables()]
+    ['S1-like', 'Gowalla-like']
+    """
+    return gaussian_blobs(seed), city_check_ins(seed)
+
+
+def figures(result: TableResult) -> dict[str, tuple[str, bytes]]:
+    """Draw one table's pictures.
+
+    Args:
+        result: what the demo found.
+
+    Returns:
+        For each picture its file name without ending: a caption, and a PNG.
+    """
+    from recoup import plots
+
+    table = result.table
+    stem = table.name.lower()
+    extent = (table.low[0], table.high[0], table.low[1], table.high[1])
+
+    figure, (ax,) = plots.new_figure(5.6, 4.9)
+    plots.plot_density(ax, table.rows, extent=extent)
+    plots.plot_centers(ax, result.exact_centers, columns=table.columns, kind="exact", label="non-private k-means")
+    label = f"private, epsilon = {RELEASED_EPSILON:g}"
+    plots.plot_centers(ax, result.released, columns=table.columns, kind="private", label=label)
+    ax.set_title(f"{table.name}: data, non-private and private centres", fontsize=11)
+    plots.legend_below(ax, 2)
+    centers_png = plots.png(figure)
+
+    figure, (ax,) = plots.new_figure(5.6, 4.9)
+    plots.plot_rounds(ax, result.transcript)
+    ax.set_title(f"{table.name}: centres over {len(result.transcript.rounds)} rounds", fontsize=11)
+    plots.legend_below(ax, 3)
+    rounds_png = plots.png(figure)
+
+    figure, (ax,) = plots.new_figure(5.6, 3.6)
+    plots.plot_budget(ax, result.transcript)
+    ax.set_title(f"{table.name}: budget by round", fontsize=11)
+    plots.legend_below(ax, 4)
+    budget_png = plots.png(figure)
+
+    evaluation = "With access to the data: not for publication. Grey is where records are."
+    released = "From the released transcript alone: costs no further privacy."
+    return {
+        f"{stem}-centers": (evaluation, centers_png),
+        f"{stem}-rounds": (released, rounds_png),
+        f"{stem}-budget": (released, budget_png),
+    }
