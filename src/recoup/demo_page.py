@@ -21,8 +21,8 @@ h1 { font-size: 1.7rem; margin: .5rem 0 .25rem; } h2 { font-size: 1.25rem; margi
 p { max-width: 46rem; } .soft, figcaption { color: var(--soft); font-size: .9rem; }
 .privacy { border-left: 4px solid var(--accent); background: var(--card); padding: .6rem 1rem; max-width: 44rem; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; margin: .75rem 0; }
-caption { text-align: left; color: var(--soft); font-size: .9rem; padding-bottom: .4rem; }
-th, td { padding: .35rem .9rem .35rem 0; border-bottom: 1px solid var(--line); text-align: left; }
+th, td { padding: .35rem .9rem .35rem 0; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
+tbody th { font-weight: 400; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; padding-left: 1.2rem; }
 tr.reference td, tr.reference th { color: var(--soft); }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(19rem, 1fr)); gap: 1rem; align-items: start; }
@@ -95,10 +95,10 @@ def _section(result: TableResult, pictures: Mapping[str, tuple[str, bytes]]) -> 
     return f"""
 <h2>{escape(result.table.name)}</h2>
 <p class="privacy"><strong>The release.</strong> {escape(privacy_sentence(result.transcript.privacy))}</p>
-<div class="scroll"><table>
-<caption>{escape(caption(result))}. {escape(COMPARISON_NOTE)} Private figures: mean of {N_FITS} fits;
-{escape(NON_PRIVATE)}: best of ten starts. This release itself scores
-{escape(cell(result.released_score, result))}.</caption>
+<p class="soft">{escape(caption(result))}. {escape(COMPARISON_NOTE)} Private figures are means of {N_FITS} fits,
+{escape(NON_PRIVATE)} is the best of ten starts; the release above scores
+{escape(cell(result.released_score, result))}.</p>
+<div class="scroll"><table aria-label="Comparison on {escape(result.table.name)}">
 <thead><tr><th scope="col">method</th>{head}</tr></thead><tbody>{lines}</tbody></table></div>
 <div class="figures">{shown}</div>
 """

@@ -26,6 +26,7 @@ GRID = float(2**GRID_BITS)
 _INSIDE = 1.0 - 2.0**-40
 _ALREADY = 1.0 - 2.0**-41
 MAX_COLUMNS = 4096  # the margin above covers the rounding of sums over this many columns
+MIN_RADIUS = 2.0**-20  # of a ball: far above both the grid and the rounding of a projection in so many columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +140,10 @@ class _Ball(Domain):
         # Not super(): a slotted dataclass is rebuilt, which breaks the zero-argument form.
         Domain.__post_init__(self)
         radius = float(self.radius)
-        if not (np.isfinite(radius) and radius > 0):
-            raise BoundsError(f"radius is {self.radius!r}: give a positive number, in units of half a column's range.")
+        if not (np.isfinite(radius) and radius >= MIN_RADIUS):
+            raise BoundsError(
+                f"radius is {self.radius!r}: give a number of at least {MIN_RADIUS:.1g}, in units of half a column's range."
+            )
         object.__setattr__(self, "radius", radius)
 
     def _radius(self) -> float:
@@ -181,8 +184,11 @@ class L1Ball(_Ball):
         excess = np.cumsum(descending, axis=1) - self.radius * _INSIDE
         n_kept = (descending * np.arange(1, size.shape[1] + 1) > excess).sum(axis=1)
         shift = excess[np.arange(far.size), n_kept - 1] / n_kept
+        size = np.maximum(size - shift[:, None], 0.0)
+        # The shift is rounded relative to sums that may be far larger than the radius.
+        size *= np.minimum(1.0, self.radius * _INSIDE / size.sum(axis=1, keepdims=True))
         out = rows.copy()
-        out[far] = np.sign(rows[far]) * np.maximum(size - shift[:, None], 0.0)
+        out[far] = np.sign(rows[far]) * size
         return out.reshape(shape)
 
 
@@ -218,7 +224,7 @@ def _bounds(low: object, high: object) -> tuple[tuple[float, ...], tuple[float, 
     try:
         lows = np.atleast_1d(np.asarray(low, dtype=np.float64))
         highs = np.atleast_1d(np.asarray(high, dtype=np.float64))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BoundsError("bounds must be numbers: one low and one high for each column.") from None
     if lows.ndim != 1 or highs.ndim != 1 or lows.size != highs.size:
         raise BoundsError(f"{lows.size} lower bounds and {highs.size} upper bounds: give one pair for each column.")
@@ -295,7 +301,7 @@ def declared_bounds(
     first, second = _pair(bounds, "bounds")
     try:
         low, high = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BoundsError("bounds must be numbers: (low, high), each one number or one number a column.") from None
     if n_columns is not None:
         low = np.full(n_columns, low) if low.ndim == 0 else low

@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from recoup.accounting import Price
+from recoup.accounting import Price, as_fraction
 from recoup.algorithms.base import Algorithm
 from recoup.context import Context, Request
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.domain import Domain
-from recoup.errors import BudgetExceededError, ParameterError, TranscriptError
+from recoup.errors import BudgetExceededError, DataError, LedgerLockedError, ParameterError, TranscriptError
 from recoup.ledger import Ledger
 from recoup.mechanism import Noise, SecureNoise, SimulatedNoise
 from recoup.transcript import Transcript
@@ -72,6 +72,7 @@ def release(
     >>> len(transcript.rounds), float(transcript.epsilon_spent) <= 1
     (3, True)
     """
+    delta = as_fraction(delta, "delta", allow_zero=True)
     context = Context(
         domain=domain,
         epsilon=epsilon,
@@ -152,7 +153,7 @@ def _drive(
             replace(transcript, pending=request.share).save(path)
         try:
             answer = curator.answer(request)
-        except (BudgetExceededError, ParameterError):
+        except (BudgetExceededError, DataError, LedgerLockedError, ParameterError):
             # Refused before anything was charged: nothing is pending.
             if path is not None:
                 transcript.save(path)
@@ -201,9 +202,8 @@ def _resumed(path: str | os.PathLike[str] | None, fresh: Transcript) -> Transcri
 
 
 def _check_affordable(ledger: Ledger, context: Context, share: Fraction) -> None:
-    price = Price(measure=context.budget_measure, amount=context.budget.amount * share)
-    if price.amount > 0:
-        preview = ledger.preview([price])
+    if share > 0:
+        preview = ledger.preview([Price(measure=context.budget_measure, amount=context.budget.amount * share)])
         if not preview.fits:
             raise BudgetExceededError(
                 spent=preview.spent_before, asked=preview.asked, left=ledger.left, where="this ledger"

@@ -143,13 +143,13 @@ class Laplace:
         """What each value of a contribution is multiplied by before it is truncated to an integer."""
         parts = []
         for block, weight in zip(sensitivity.blocks, weights, strict=True):
-            whole = None if block.ones is None else weight // block.ones
-            parts.append(np.full(block.size, float(whole)) if whole is not None else weight / block.l1 * _SHAVE)
+            whole = None if block.ones is None else _whole_factor(weight // block.ones)
+            parts.append(np.full(block.size, whole) if whole is not None else weight / block.l1 * _SHAVE)
         return np.concatenate(parts)
 
     def calibrate(self, budget: Fraction, distance: int) -> Calibration:
         """The smallest noise whose epsilon, by OpenDP's own map, stays within a budget."""
-        return _calibrate("laplace", "pure", budget, distance, float(distance) / float(budget) if budget else np.inf)
+        return _calibrate("laplace", "pure", budget, distance, distance / float(budget) if float(budget) > 0 else np.inf)
 
     def release(self, totals: Sequence[int], scale: float, noise: Noise) -> list[int]:
         """Clamp the exact totals and add noise to every one of them."""
@@ -186,8 +186,8 @@ class Gaussian:
         """What each value of a contribution is multiplied by before it is truncated to an integer."""
         parts = []
         for block, weight in zip(sensitivity.blocks, weights, strict=True):
-            whole = None if block.ones is None else isqrt(weight * weight // block.ones)
-            parts.append(np.full(block.size, float(whole)) if whole is not None else weight / block.l2 * _SHAVE)
+            whole = None if block.ones is None else _whole_factor(isqrt(weight * weight // block.ones))
+            parts.append(np.full(block.size, whole) if whole is not None else weight / block.l2 * _SHAVE)
         return np.concatenate(parts)
 
     def calibrate(self, budget: Fraction, distance: int) -> Calibration:
@@ -231,6 +231,12 @@ def _positive(weights: list[int]) -> tuple[int, ...]:
     if min(weights) < 2**10:
         raise ParameterError("a block's share of its round is too small to be represented: give it more.")
     return tuple(weights)
+
+
+def _whole_factor(factor: int) -> float:
+    if factor < 1:
+        raise ParameterError("a block's share of its round is too small for so many counts: give it more.")
+    return float(factor)
 
 
 def _clamped(totals: Sequence[int]) -> list[int]:

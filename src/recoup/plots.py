@@ -20,12 +20,13 @@ from recoup.queries.voronoi import VoronoiQuery
 from recoup.transcript import NOT_PRIVATE, Transcript
 
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#B8BCC2"
-CenterKind = Literal["private", "exact", "start"]
+CenterKind = Literal["private", "exact", "start", "last"]
 # Shape, face, edge and size: the kinds can be told apart without colour, and one on top of the other.
 _CENTER_STYLES: dict[str, dict[str, Any]] = {
     "private": {"marker": "X", "color": RED, "edgecolors": "white", "linewidths": 0.8, "s": 90, "zorder": 5},
     "exact": {"marker": "o", "facecolors": "none", "edgecolors": BLUE, "linewidths": 1.8, "s": 110, "zorder": 4},
     "start": {"marker": "s", "facecolors": "white", "edgecolors": "#555555", "linewidths": 1.0, "s": 26, "zorder": 3},
+    "last": {"marker": "D", "color": BLUE, "edgecolors": "white", "linewidths": 0.8, "s": 44, "zorder": 4},
 }
 
 
@@ -68,7 +69,7 @@ def plot_centers(
         centers: (k, d), in the user's units.
         columns: names of all columns, for the labels of the axes.
         pair: which two columns.
-        kind: "private", "exact" or "start": each has its own shape and colour.
+        kind: "private", "exact", "start" or "last" (the last iterate): each has its own shape and colour.
         label: for the legend.
         simulated: whether simulated noise made them.
 
@@ -116,7 +117,7 @@ def plot_density(ax: Any, rows: ArrayLike, *, pair: tuple[int, int] = (0, 1), ex
 
 
 def plot_rounds(ax: Any, transcript: Transcript, *, pair: tuple[int, int] = (0, 1)) -> Any:
-    """Draw how the centres moved from round to round.
+    """Draw how the centres moved from round to round, from their start to the last iterate.
 
     Args:
         ax: the axes.
@@ -139,19 +140,19 @@ def plot_rounds(ax: Any, transcript: Transcript, *, pair: tuple[int, int] = (0, 
             ax.plot(lines[:, k, 0], rounds, color=GREY, linewidth=1.2, zorder=2)
         ax.scatter(lines[0, :, 0], np.zeros(lines.shape[1]), label="start, without data", **_CENTER_STYLES["start"])
         last = np.full(lines.shape[1], rounds[-1])
-        ax.scatter(lines[-1, :, 0], last, label="private centres", **_CENTER_STYLES["private"])
+        ax.scatter(lines[-1, :, 0], last, label="last iterate", **_CENTER_STYLES["last"])
         ax.set_xlabel(_name(names, 0))
         ax.set_ylabel("round")
         ax.set_yticks(rounds)
     else:
         i, j = _checked_pair(pair, domain.n_columns)
         for k in range(lines.shape[1]):
-            path = "moves, round by round" if k == 0 else None
+            path = "round by round" if k == 0 else None
             ax.plot(lines[:, k, i], lines[:, k, j], color=BLUE, alpha=0.55, linewidth=1.2, zorder=2, label=path)
         between = lines[1:-1].reshape(-1, domain.n_columns)
         ax.scatter(between[:, i], between[:, j], s=12, color=BLUE, alpha=0.75, linewidths=0, zorder=3)
         plot_centers(ax, lines[0], columns=names, pair=pair, kind="start", label="start, without data")
-        plot_centers(ax, lines[-1], columns=names, pair=pair, kind="private", label="private centres")
+        plot_centers(ax, lines[-1], columns=names, pair=pair, kind="last", label="last iterate")
         ax.set_xlim(domain.low[i], domain.high[i])
         ax.set_ylim(domain.low[j], domain.high[j])
     return _marked(ax, transcript.simulated)

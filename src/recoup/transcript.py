@@ -231,7 +231,11 @@ class Transcript:
                 "update Recoup to read it."
             )
         body = {name: item for name, item in value.items() if name != "checksum"}
-        if value.get("checksum") != _checksum(body):
+        try:
+            checksum = _checksum(body)
+        except (TypeError, ValueError, RecursionError):
+            raise TranscriptFormatError("the transcript holds a value that is not JSON, or nests too deeply.") from None
+        if value.get("checksum") != checksum:
             raise TranscriptFormatError("the transcript was changed after it was written: its checksum does not match.")
         try:
             return _from_body(body)
@@ -293,7 +297,7 @@ def _round_from_json(item: Mapping[str, Any], context: Context) -> Round:
         raise TranscriptFormatError("a round's noisy answer does not have the size of its query.")
     if any(isinstance(v, bool) or not isinstance(v, int) or abs(v) >= 2**63 for v in integers):
         raise TranscriptFormatError("a round's noisy answer must be 64-bit integers.")
-    if [b["name"] for b in item["blocks"]] != list(sensitivity.names):
+    if [(b["name"], b["size"]) for b in item["blocks"]] != [(b.name, b.size) for b in sensitivity.blocks]:
         raise TranscriptFormatError("a round's blocks are not those of its query.")
     weights = [b["weight"] for b in item["blocks"]]
     if any(isinstance(w, bool) or not isinstance(w, int) or not 0 < w <= context.sensitivity for w in weights):

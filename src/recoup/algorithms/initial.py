@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from recoup.domain import Domain
 from recoup.queries.base import Array
@@ -58,10 +59,7 @@ def _apart(draw, n_clusters: int, distance: float) -> Array | None:  # type: ign
     centers[0] = first[0]
     for k in range(1, n_clusters):
         candidates = draw(_TRIES)
-        gaps = np.full(_TRIES, np.inf)
-        for j in range(k):
-            np.minimum(gaps, ((candidates - centers[j]) ** 2).sum(axis=1), out=gaps)
-        fits = np.flatnonzero(gaps >= distance * distance)
+        fits = np.flatnonzero(cdist(candidates, centers[:k]).min(axis=1) >= distance)
         if fits.size == 0:
             return None
         centers[k] = candidates[fits[0]]

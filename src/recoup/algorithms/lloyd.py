@@ -12,7 +12,7 @@ import numpy as np
 from recoup.algorithms.initial import spread_centers
 from recoup.context import Context, Request
 from recoup.errors import ParameterError
-from recoup.queries.base import MAX_SIZE, Array
+from recoup.queries.base import MAX_SIZE, Array, check_size
 from recoup.queries.voronoi import VoronoiQuery
 from recoup.transcript import Round
 
@@ -47,6 +47,7 @@ class KMeans:
         """Ask for counts and sums around the current centres; none after the last round."""
         if len(rounds) >= self.n_rounds:
             return None
+        check_size(self.n_clusters * (1 + context.domain.n_columns))
         centers = self.estimate(context, rounds) if rounds else spread_centers(context.domain, self.n_clusters, rng)
         half = Fraction(1, 2)
         query = VoronoiQuery(centers=centers)

@@ -18,7 +18,7 @@ def algorithm_from_json(value: Mapping[str, Any]) -> Algorithm:
     >>> algorithm_from_json({"type": "kmeans-lloyd", "n_clusters": 3, "n_rounds": 5})
     KMeans(n_clusters=3, n_rounds=5)
     """
-    if value.get("type") not in ALGORITHMS:
+    if not isinstance(value.get("type"), str) or value["type"] not in ALGORITHMS:
         raise TranscriptFormatError(f"unknown algorithm; known are {', '.join(ALGORITHMS)}.")
     try:
         return ALGORITHMS[value["type"]].from_json(value)

@@ -32,7 +32,8 @@ def cluster(
     ] = None,
     algorithm: Annotated[str, typer.Option(help="auto, or lloyd (DP-KMEANS).", rich_help_panel="Algorithm")] = "auto",
     postprocess: Annotated[
-        str, typer.Option(help="auto, or none (the last iterate).", rich_help_panel="Algorithm")
+        str,
+        typer.Option(help="auto, maxent, mcmc, consistency, or none (the last iterate).", rich_help_panel="Algorithm"),
     ] = "auto",
     seed: options.Seed = None,
     output: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Make a privacy budget, see what was spent, export it.", no_args_is_help=True)
 
-LedgerFile = Annotated[Path, typer.Argument(help="The ledger's file.", show_default=False)]
+LedgerFile = Annotated[Path, typer.Argument(help="The ledger's file.", metavar="PATH", show_default=False)]
 
 
 @app.command()
@@ -80,8 +81,11 @@ def _show(ledger: Ledger, as_json: bool) -> None:
         return
     title = (
         f"{ledger.path}: epsilon {float(epsilon):g}, delta {float(delta):g}; "
-        f"spent {float(spent):.6g}, left {float(epsilon - spent):.6g}"
+        f"spent {float(spent):.6g}, left {round(float(epsilon - spent), 12):.6g}"
     )
+    if not entries:
+        sys.stdout.write(title + "\n")
+        return
     header = ["#", "time", "run", "purpose", "measure", "amount", "spent after"]
     rows = [
         [str(e.id), e.time, e.run[:8], e.purpose, e.measure, f"{float(e.amount):.6g}", f"{float(e.spent_after):.6g}"]

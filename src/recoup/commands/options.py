@@ -36,7 +36,9 @@ class DomainName(StrEnum):
 
 _PRIVACY, _RUN, _OUTPUT = "Privacy", "Algorithm", "Output"
 
-DataPath = Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow: a file or a folder.", show_default=False)]
+DataPath = Annotated[
+    Path, typer.Argument(help="CSV, Parquet or Arrow: a file or a folder.", metavar="DATA", show_default=False)
+]
 Clusters = Annotated[int, typer.Option("--clusters", "-k", help="How many clusters.", show_default=False)]
 Epsilon = Annotated[
     str, typer.Option(help="The privacy budget.", metavar="NUMBER", rich_help_panel=_PRIVACY, show_default=False)

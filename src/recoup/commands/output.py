@@ -59,17 +59,19 @@ def privacy_sentence(privacy: Mapping[str, Any]) -> str:
     >>> from recoup import Box, KMeans, release
     >>> transcript = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1)
     >>> privacy_sentence(transcript.privacy)
-    'Differentially private: epsilon = 1, delta = 0, for adding or removing one record; laplace noise, secure; ...'
+    'Differentially private: epsilon = 1, delta = 0, for adding or removing one record; Laplace noise, secure; ...'
     """
     statement = str(privacy["statement"])
-    statement = statement if statement.isupper() or "NOT PRIVATE" in statement else statement.capitalize()
+    statement = statement[:1].upper() + statement[1:]
     low, high = privacy["bounds"]["low"], privacy["bounds"]["high"]
     names = privacy["bounds"]["columns"] or [f"column {j}" for j in range(len(low))]
-    bounds = ", ".join(f"{name} {a:g} to {b:g}" for name, a, b in zip(names, low, high, strict=True))
+    bounds = ", ".join(f"{name} {a:,.12g} to {b:,.12g}" for name, a, b in zip(names, low, high, strict=True))
+    promise = ". With secure noise it would be" if privacy["noise"] == "simulated" else ""
+    neighbours = _NEIGHBOURS.get(privacy["neighbours"], privacy["neighbours"])
     return (
-        f"{statement}: epsilon = {privacy['epsilon']:g}, delta = {privacy['delta']:g}, for "
-        f"{_NEIGHBOURS.get(privacy['neighbours'], privacy['neighbours'])} {privacy['unit']}; {privacy['mechanism']} "
-        f"noise, {privacy['noise']}; domain {privacy['domain']}; declared bounds: {bounds}; "
+        f"{statement}{promise}: epsilon = {privacy['epsilon']:g}, delta = {privacy['delta']:g}, for "
+        f"{neighbours} {privacy['unit']}; {privacy['mechanism'].capitalize()} "
+        f"noise{'' if promise else ', ' + privacy['noise']}; domain {privacy['domain']}; declared bounds: {bounds}; "
         f"Recoup {privacy['version']}."
     )
 

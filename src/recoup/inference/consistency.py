@@ -323,6 +323,8 @@ class _Admm:
         z, cone = np.empty_like(x), np.empty_like(x)
         weight = np.where(measured, unit / table.scales, 0.0)
         answered, squares = table.totals(table.y), table.totals(unit * unit)
+        # only differences of totals matter, and without the common part they are not lost in its rounding
+        answered -= np.mean(answered, axis=0, where=squares > 0)
         report = kernel.alternate(
             y, unit, weight, table.starts, answered, squares, bounded, self.gaussian, norm, radius,
             self.tolerance, self.max_iterations, x, z, cone,

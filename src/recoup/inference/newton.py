@@ -417,7 +417,8 @@ def solve(
     Guarantees:
         `measure` is nonnegative and sums to the base's total; `dual` is feasible; the objective at `measure` exceeds
         its minimum by at most `gap`, which is always computed and reported, converged or not. Never raises for a
-        singular system: zero rows, equal rows and unattainable answers are ordinary input.
+        singular system: zero rows, equal rows and unattainable answers are ordinary input. At an extremely low
+        temperature, where temperature times scale is far below what any private release has, it may stop early.
 
     Example:
         >>> halves = Partition(cells=np.array([0, 0, 1, 1]), n_cells=2)

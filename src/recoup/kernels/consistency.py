@@ -242,7 +242,7 @@ def equalise_totals(
     x,  # IN, OUT  (n, c): deviations, replaced by the nearest ones with which all rounds have the same total
     unit,  # IN    (n, c)
     starts,  # IN  (T + 1,): the cells of round t are starts[t]:starts[t + 1]
-    answered,  # IN  (T, c): the totals of the noisy answers
+    answered,  # IN  (T, c): the totals of the noisy answers, up to a common constant per column
     squares,  # IN   (T, c): sums of unit ** 2; 0 where a round has no such column
     totals,  # OUT (T,): scratch
 ):
@@ -271,7 +271,7 @@ def alternate(
     unit,  # IN    (n, c)
     weight,  # IN  (n, c): unit / noise scale
     starts,  # IN  (T + 1,)
-    answered,  # IN  (T, c): totals of unit * y
+    answered,  # IN  (T, c): totals of unit * y, up to a common constant per column
     squares,  # IN   (T, c): totals of unit ** 2
     bounded,  # IN bool: column 0 is >= 0
     gaussian,  # IN bool: squared instead of absolute deviations

@@ -67,6 +67,13 @@ def _onto_l1_ball(unit, radius):
         if n == n_kept:
             break
         n_kept = n
+    total = 0.0
     for j in range(d):
         kept = max(abs(unit[j]) - shift, 0.0)
         unit[j] = kept if unit[j] > 0 else -kept
+        total += kept
+    # The shift is rounded relative to sums that may be far larger than the radius.
+    if total > radius:
+        scale = radius / total
+        for j in range(d):
+            unit[j] *= scale

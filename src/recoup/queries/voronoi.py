@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from recoup.domain import Domain
+from recoup.domain import GRID, Domain
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.kernels.threads import over_row_ranges
 from recoup.kernels.voronoi import ABSOLUTE, NO_SUMS, RELATIVE, relative_values, voronoi_cells, voronoi_totals
@@ -43,7 +43,7 @@ class VoronoiQuery:
         centers: (k, d), in the unit domain.
         sums: "none"; "absolute", the plain vector sum as in the paper; or "relative", the sum of x - centre, each
             scaled back to the cell's radius, so that noise grows with the cell and not with the domain.
-        radii: (k,) clipping radii, for relative sums only.
+        radii: (k,) clipping radii from 2^-30 to 2^30, for relative sums only.
         norm: the norm of the clipping: 1 for Laplace, 2 for Gaussian noise.
 
     Guarantees: a record changes one count by 1 and one cell's sum by at most the domain's bound (absolute) or the
@@ -76,8 +76,8 @@ class VoronoiQuery:
             raise ParameterError("relative sums need radii, and only they do.")
         if self.radii is not None:
             radii = np.ascontiguousarray(self.radii, dtype=np.float64).copy()
-            if radii.shape != centers.shape[:1] or not (np.isfinite(radii) & (radii > 0)).all():
-                raise ParameterError(f"radii must be {len(centers)} positive numbers, one a cell.")
+            if radii.shape != centers.shape[:1] or not ((radii >= GRID**-1) & (radii <= GRID)).all():
+                raise ParameterError(f"radii must be {len(centers)} numbers between 2^-30 and 2^30, one a cell.")
             radii.setflags(write=False)
             object.__setattr__(self, "radii", radii)
         check_size(self.size)

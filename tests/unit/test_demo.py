@@ -1,0 +1,95 @@
+"""The demo's parts, on tables small enough for a test."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from recoup import demo, demo_page
+from recoup.cli import app
+from recoup.generated import city_check_ins, gaussian_blobs
+
+QUICK = {name: fit for name, fit in demo.METHODS.items() if name.startswith("DP-KMEANS")}
+
+
+@pytest.fixture(scope="module")
+def result():
+    return demo.compare(gaussian_blobs(n_records=600), seed=3, n_fits=2, methods=QUICK)
+
+
+@pytest.mark.parametrize("make", [gaussian_blobs, city_check_ins])
+def test_generated_tables_follow_their_seed_and_their_bounds(make):
+    table = make(4, n_records=2000)
+    assert np.array_equal(table.rows, make(4, n_records=2000).rows)
+    assert not np.array_equal(table.rows, make(5, n_records=2000).rows)
+    assert table.rows.shape == (2000, 2)
+    assert ((table.rows >= table.low) & (table.rows <= table.high)).all()
+
+
+def test_the_tables_have_the_sizes_of_their_models():
+    blobs, check_ins = demo.tables()
+    assert (blobs.rows.shape, blobs.n_clusters) == ((5000, 2), 15)
+    assert (check_ins.rows.shape, check_ins.n_clusters) == ((107_000, 2), 5)
+
+
+def test_the_comparison_repeats_and_the_release_does_not(result):
+    again = demo.compare(gaussian_blobs(n_records=600), seed=3, n_fits=2, methods=QUICK)
+    assert again.rows() == result.rows()
+    assert not np.array_equal(again.released, result.released)
+    assert not result.transcript.simulated
+    assert result.transcript.epsilon_spent <= 1
+
+
+def test_the_lines_hold_every_method_and_both_references(result):
+    names = [name for name, _ in result.rows()]
+    assert names == [demo.NON_PRIVATE, *QUICK, demo.DATA_FREE]
+    assert all(score >= result.non_private * 0.999 for _, scores in result.rows() for score in scores)
+
+
+def test_a_method_is_added_by_its_name():
+    def middle(table, epsilon, seed):
+        return np.tile((np.array(table.low) + np.array(table.high)) / 2, (table.n_clusters, 1))
+
+    found = demo.compare(gaussian_blobs(n_records=300), n_fits=1, methods={"the middle": middle})
+    assert list(found.private) == ["the middle"]
+    unit = 2 * found.table.rows / np.array(found.table.high) - 1
+    assert found.private["the middle"][1.0] == pytest.approx((unit**2).sum())
+
+
+def test_the_page_is_whole_and_asks_nobody_else(result):
+    pictures = demo.figures(result)
+    page = demo_page.page([result], [pictures])
+    assert page.count("data:image/png;base64,") == len(pictures) == 3
+    assert not re.search(r"(src|href)=\"(?!data:)", page)
+    assert "prefers-color-scheme: dark" in page
+    assert "Differentially private: epsilon = 1" in page
+    assert "would not publish" in page
+    for name in QUICK:
+        assert name in page
+
+
+def test_the_command_writes_everything(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "tables", lambda seed: (gaussian_blobs(seed, 400), city_check_ins(seed, 500)))
+    monkeypatch.setattr(demo, "METHODS", QUICK)
+    answer = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "out"), "--seed", "2", "--json"])
+    assert answer.exit_code == 0, answer.output
+    value = json.loads(answer.stdout)
+    assert [table["name"] for table in value["tables"]] == ["S1-like", "Gowalla-like"]
+    assert value["tables"][0]["privacy"]["noise"] == "secure"
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    expected = {f"{t}-{f}.png" for t in ("s1-like", "gowalla-like") for f in ("centers", "rounds", "budget")}
+    assert written == expected | {"index.html", "s1-like-transcript.json", "gowalla-like-transcript.json"}
+
+
+def test_the_command_prints_a_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "tables", lambda seed: (gaussian_blobs(seed, 400),))
+    monkeypatch.setattr(demo, "METHODS", QUICK)
+    answer = CliRunner().invoke(app, ["demo", "-o", str(tmp_path)])
+    assert answer.exit_code == 0
+    assert "non-private k-means" in answer.stdout
+    assert "would not publish" in answer.stderr
+    assert str(tmp_path / "index.html") in answer.stderr

@@ -1,0 +1,125 @@
+"""Plans agree with the transcripts that follow them, and with the formulas that they cite."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from recoup.algorithms.lloyd import KMeans
+from recoup.context import Context, Request
+from recoup.domain import DOMAINS
+from recoup.driver import release
+from recoup.errors import ParameterError
+from recoup.planner import (
+    TYPICAL_OFFSET,
+    best_split_error,
+    expected_error,
+    plan_lloyd,
+    planned_round,
+    suggested_rounds,
+)
+from recoup.queries.grid import GridQuery
+from recoup.queries.voronoi import VoronoiQuery
+
+
+def terms(domain="box", n_columns=3, epsilon="0.7", delta="0", **rest):
+    return Context(
+        domain=DOMAINS[domain]([0.0] * n_columns, [2.0] * n_columns),
+        epsilon=Fraction(epsilon),
+        delta=Fraction(delta),
+        mechanism="gaussian" if Fraction(delta) else "laplace",
+        **rest,
+    )
+
+
+@pytest.mark.parametrize("domain", ["box", "l1", "l2"])
+@pytest.mark.parametrize("delta", ["0", "0.000001"])
+@pytest.mark.parametrize("records_per_person", [1, 3])
+def test_a_plan_is_what_a_release_then_does(domain, delta, records_per_person):
+    context = terms(domain, delta=delta, records_per_person=records_per_person, n_records=500)
+    plan = plan_lloyd(context, n_clusters=4, n_rounds=3)
+    transcript = release(
+        KMeans(n_clusters=4, n_rounds=3),
+        np.empty((0, 3)),
+        domain=context.domain,
+        epsilon=context.epsilon,
+        delta=context.delta,
+        records_per_person=records_per_person,
+        n_records=500,
+        noise="simulated",
+        random_state=0,
+    )
+    assert len(plan.rounds) == len(transcript.rounds)
+    for planned, answered in zip(plan.rounds, transcript.rounds, strict=True):
+        assert planned.price == answered.price
+        assert planned.n_cells == answered.query.n_cells
+        np.testing.assert_allclose(answered.scales[:4], planned.count_scale, rtol=1e-14)
+        np.testing.assert_allclose(answered.scales[4:], planned.sum_scale, rtol=1e-14)
+    assert plan.epsilon == transcript.epsilon_spent <= context.epsilon
+
+
+@pytest.mark.parametrize(("n_columns", "n_clusters"), [(1, 1), (2, 15), (10, 5)])
+def test_the_best_split_gives_the_closed_form_of_su_et_al(n_columns, n_clusters):
+    a = (4 * n_columns * TYPICAL_OFFSET**2) ** (1 / 3)
+    count = Fraction(a / (n_columns + a))
+    query = VoronoiQuery(centers=np.zeros((n_clusters, n_columns)))
+    context = terms(n_columns=n_columns, epsilon="0.5", n_records=4000)
+    planned = planned_round(context, Request(query=query, share=Fraction(1), split={"count": count, "sum": 1 - count}))
+    from_scales = expected_error(
+        n_clusters=n_clusters,
+        n_columns=n_columns,
+        n_records=4000,
+        count_deviation=np.sqrt(2) * planned.count_scale,
+        sum_deviation=np.sqrt(2) * planned.sum_scale,
+    )
+    closed = best_split_error(epsilon=0.5, n_clusters=n_clusters, n_columns=n_columns, n_records=4000)
+    assert from_scales == pytest.approx(closed, rel=1e-6)
+    assert n_clusters * n_columns * planned.center_deviation**2 == pytest.approx(closed, rel=1e-6)
+
+
+def test_the_expected_deviation_is_that_of_real_noisy_means():
+    # Noise of sums and counts on one cell of 2000 records whose mean is (0.45, -0.45): the planner's typical centre.
+    context = terms(n_columns=2, epsilon="1", n_records=2000)
+    planned = plan_lloyd(context, n_clusters=1, n_rounds=1).rounds[0]
+    rng = np.random.default_rng(5)
+    counts = 2000 + rng.laplace(scale=planned.count_scale, size=40_000)
+    sums = 2000 * 0.45 + rng.laplace(scale=planned.sum_scale, size=40_000)
+    assert np.std(sums / counts) == pytest.approx(planned.center_deviation, rel=0.03)
+
+
+def test_more_people_and_more_records_make_better_centres():
+    small, large = (plan_lloyd(terms(n_records=n), n_clusters=3) for n in (1000, 10_000))
+    assert large.rounds[0].center_deviation == pytest.approx(small.rounds[0].center_deviation / 10)
+    assert large.expected_displacement == pytest.approx(small.expected_displacement / 100)
+    assert large.expected_excess == pytest.approx(small.expected_excess / 10)
+
+
+def test_without_a_declared_number_nothing_is_expected():
+    plan = plan_lloyd(terms(), n_clusters=3)
+    assert plan.expected_displacement is plan.expected_excess is plan.suggested_rounds is None
+    assert plan.rounds[0].center_deviation is None
+
+
+def test_suggested_rounds_stay_between_two_and_seven():
+    assert suggested_rounds(epsilon=1e-3, n_clusters=15, n_columns=2, n_records=5000) == 2
+    assert suggested_rounds(epsilon=100, n_clusters=2, n_columns=2, n_records=10**6) == 7
+    with pytest.raises(ParameterError, match="epsilon"):
+        suggested_rounds(epsilon=float("nan"), n_clusters=2, n_columns=2, n_records=10)
+
+
+def test_many_clusters_are_planned_at_once():
+    assert plan_lloyd(terms(), n_clusters=20_000).rounds[0].n_cells == 20_000
+
+
+def test_relative_sums_are_planned_by_their_radii():
+    query = VoronoiQuery(centers=np.zeros((2, 3)), sums="relative", radii=np.array([0.1, 0.1]))
+    request = Request(query=query, share=Fraction(1), split={"count": Fraction(1, 2), "sum": Fraction(1, 2)})
+    assert planned_round(terms(epsilon="1"), request).sum_scale == pytest.approx(0.2, rel=1e-9)
+
+
+def test_only_cells_with_sums_can_be_planned():
+    request = Request(query=GridQuery(sides=(2, 2, 2)), share=Fraction(1), split={"count": Fraction(1)})
+    with pytest.raises(ParameterError, match="counts and sums"):
+        planned_round(terms(), request)

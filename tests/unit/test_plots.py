@@ -1,0 +1,111 @@
+"""Pictures hold what they should, and say so when they are not private."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from recoup import plots
+from recoup.algorithms.lloyd import KMeans
+from recoup.domain import Box
+from recoup.driver import release
+from recoup.errors import ParameterError
+from recoup.transcript import NOT_PRIVATE, Transcript
+
+
+def transcript(n_columns=2, noise="secure", delta=0, columns=None):
+    domain = Box([0.0] * n_columns, [10.0] * n_columns, columns)
+    rows = np.random.default_rng(1).uniform(0, 10, size=(300, n_columns))
+    x = rows
+    if columns is not None:
+        import pyarrow as pa
+
+        x = pa.table(dict(zip(columns, rows.T, strict=True)))
+    algorithm = KMeans(n_clusters=3, n_rounds=4)
+    return release(algorithm, x, domain=domain, epsilon=2, delta=delta, noise=noise, random_state=0)
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 4])
+def test_every_centre_has_a_path_from_start_to_end(n_columns):
+    released = transcript(n_columns)
+    figure, (ax,) = plots.new_figure()
+    assert plots.plot_rounds(ax, released) is ax
+    assert len(ax.lines) == 3
+    assert all(len(line.get_xdata()) == 5 for line in ax.lines)
+    start = released.context.domain.from_unit(released.rounds[0].query.centers)
+    assert sorted(line.get_xdata()[0] for line in ax.lines) == pytest.approx(sorted(start[:, 0]))
+    assert plots.png(figure).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_the_budget_adds_up_to_what_was_spent(delta):
+    released = transcript(delta=delta)
+    _, (ax,) = plots.new_figure()
+    plots.plot_budget(ax, released)
+    tops = [bar.get_y() + bar.get_height() for bar in ax.patches]
+    assert max(tops) == pytest.approx(float(released.amount_spent))
+    assert ax.get_ylabel() == ("epsilon" if delta == 0 else "rho (zCDP)")
+    assert {"counts", "sums", "spent before"} <= set(ax.get_legend_handles_labels()[1])
+
+
+def test_simulated_noise_is_marked_once_in_every_picture():
+    released = transcript(noise="simulated")
+    for draw in (plots.plot_rounds, plots.plot_budget):
+        _, (ax,) = plots.new_figure()
+        draw(ax, released)
+        draw(ax, released)
+        assert texts(ax) == [NOT_PRIVATE]
+    _, (ax,) = plots.new_figure()
+    plots.plot_centers(ax, [[1.0, 2.0]], simulated=True)
+    assert texts(ax) == [NOT_PRIVATE]
+
+
+def test_secure_noise_is_not_marked():
+    released = transcript()
+    for draw in (plots.plot_rounds, plots.plot_budget):
+        _, (ax,) = plots.new_figure()
+        assert texts(draw(ax, released)) == []
+
+
+def test_columns_name_the_axes_and_dollars_are_no_formulas():
+    figure, (ax,) = plots.new_figure()
+    plots.plot_rounds(ax, transcript(columns=("price $", "cost $ x_1")))
+    assert ax.get_xlabel() == r"price \$"
+    plots.png(figure)
+
+
+def test_a_pair_of_columns_can_be_chosen():
+    _, (ax,) = plots.new_figure()
+    plots.plot_centers(ax, [[1.0, 2.0, 3.0]], pair=(2, 0))
+    assert ax.collections[0].get_offsets().tolist() == [[3.0, 1.0]]
+    with pytest.raises(ParameterError, match="columns 0 to 2"):
+        plots.plot_centers(ax, [[1.0, 2.0, 3.0]], pair=(0, 3))
+
+
+def test_a_transcript_without_rounds_cannot_be_drawn():
+    empty = transcript()
+    empty = Transcript(context=empty.context, algorithm=empty.algorithm, simulated=False)
+    with pytest.raises(ParameterError, match="no rounds"):
+        plots.plot_rounds(plots.new_figure()[1][0], empty)
+
+
+def test_the_frame_of_a_density_is_the_declared_one():
+    _, (ax,) = plots.new_figure()
+    plots.plot_density(ax, np.random.default_rng(0).uniform(size=(50, 2)), extent=(-5, 5, -2, 2))
+    assert ax.get_xlim() == (-5, 5)
+    assert ax.get_ylim() == (-2, 2)
+
+
+def test_drawing_leaves_no_global_state_behind():
+    program = (
+        "import sys; from recoup import plots; f, (ax,) = plots.new_figure(); plots.plot_centers(ax, [[0, 1]]);"
+        "plots.png(f); assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
