@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from recoup.commands import cluster, demo, ledger, plan, release
+from recoup.commands import cluster, demo, infer, ledger, plan, release
 from recoup.errors import BudgetExceededError, RecoupError
 from recoup.version import __version__
 
@@ -89,6 +89,7 @@ def _root(
 app.command()(demo.demo)
 app.command()(cluster.cluster)
 app.command()(release.release)
+app.command()(infer.infer)
 app.command()(plan.plan)
 app.add_typer(ledger.app, name="ledger")
 

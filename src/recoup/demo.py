@@ -21,7 +21,7 @@ from recoup.transcript import Transcript
 
 EPSILONS = (0.25, 1.0)
 RELEASED_EPSILON = 1.0
-N_FITS = 5
+N_FITS = 3
 NON_PRIVATE, DATA_FREE = "non-private k-means", "spread centres, no data"
 COMPARISON_NOTE = (
     "The comparison is NOT PRIVATE: it is an evaluation with access to the data, which one would not publish, and its "
@@ -181,7 +181,7 @@ def figures(result: TableResult) -> dict[str, tuple[str, bytes]]:
     plots.plot_rounds(ax, result.transcript)
     plots.plot_centers(ax, result.released, columns=table.columns, kind="private", label="after inference")
     ax.set_title(f"{table.name}: centres over {len(result.transcript.rounds)} rounds", fontsize=11)
-    plots.legend_below(ax, 4)
+    plots.legend_below(ax, 2)
     rounds_png = plots.png(figure)
 
     figure, (ax,) = plots.new_figure(5.6, 3.6)

@@ -46,7 +46,7 @@ class Domain(ABC):
     kind: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        low, high = _bounds(self.low, self.high)
+        low, high = _bounds(self.low, self.high, self.columns)
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
         if self.columns is not None:
@@ -142,7 +142,8 @@ class _Ball(Domain):
         radius = float(self.radius)
         if not (np.isfinite(radius) and radius >= MIN_RADIUS):
             raise BoundsError(
-                f"radius is {self.radius!r}: give a number of at least {MIN_RADIUS:.1g}, in units of half a column's range."
+                f"radius is {self.radius!r}: give a number of at least {MIN_RADIUS:.1g}, in units of half a column's "
+                "range."
             )
         object.__setattr__(self, "radius", radius)
 
@@ -218,7 +219,7 @@ class L2Ball(_Ball):
         return np.asarray(unit * scale[..., None])
 
 
-def _bounds(low: object, high: object) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _bounds(low: object, high: object, columns: Sequence[str] | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
     if low is None or high is None:
         raise MissingBoundsError(_NO_BOUNDS)
     try:
@@ -231,15 +232,16 @@ def _bounds(low: object, high: object) -> tuple[tuple[float, ...], tuple[float, 
     if lows.size == 0 or lows.size > MAX_COLUMNS:
         raise BoundsError(f"bounds for {lows.size} columns: give between 1 and {MAX_COLUMNS}.")
     for j, (a, b) in enumerate(zip(lows, highs, strict=True)):
+        name = f"column {j}" if columns is None or j >= len(columns) else f"column {columns[j]!r}"
         if not (np.isfinite(a) and np.isfinite(b)):
-            raise BoundsError(f"column {j} has bounds ({a:g}, {b:g}): both must be finite.")
+            raise BoundsError(f"{name} has bounds ({a:g}, {b:g}): both must be finite.")
         if not a < b:
-            raise BoundsError(f"column {j} has bounds ({a:g}, {b:g}): the lower one must be smaller than the upper.")
+            raise BoundsError(f"{name} has bounds ({a:g}, {b:g}): the lower one must be smaller than the upper.")
         with np.errstate(over="ignore"):
             if not np.isfinite(b - a):
-                raise BoundsError(f"column {j} has bounds ({a:g}, {b:g}): their distance is too large to compute with.")
+                raise BoundsError(f"{name} has bounds ({a:g}, {b:g}): their distance is too large to compute with.")
             if (b - a) < 1e-290 or not np.nextafter(a, b) < b:
-                raise BoundsError(f"column {j} has bounds ({a!r}, {b!r}): they are too close together to tell apart.")
+                raise BoundsError(f"{name} has bounds ({a!r}, {b!r}): they are too close together to tell apart.")
     return tuple(map(float, lows)), tuple(map(float, highs))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -93,12 +93,23 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         self.random_state = random_state
         self.noise = noise
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        transcript_path: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        on_round: Callable[[int], None] | None = None,
+    ) -> Self:
         """Cluster records privately.
 
         Args:
             X: an array, a data frame, an Arrow table or stream, or a path to Parquet or CSV.
             y: ignored.
+            transcript_path: where to save the transcript after every round, so that nothing paid for is lost.
+            resume: continue the transcript at that path; only what is missing is paid for.
+            on_round: called with the number of finished rounds.
 
         Returns:
             The fitted estimator.
@@ -119,6 +130,9 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             n_records=None if self.n_records == "auto" else positive_whole(self.n_records, "n_records"),
             random_state=self.random_state,
             noise=self.noise,
+            path=transcript_path,
+            resume=resume,
+            on_round=on_round,
         )
         self.n_features_in_ = domain.n_columns
         if domain.columns is not None:

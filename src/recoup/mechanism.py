@@ -149,7 +149,9 @@ class Laplace:
 
     def calibrate(self, budget: Fraction, distance: int) -> Calibration:
         """The smallest noise whose epsilon, by OpenDP's own map, stays within a budget."""
-        return _calibrate("laplace", "pure", budget, distance, distance / float(budget) if float(budget) > 0 else np.inf)
+        return _calibrate(
+            "laplace", "pure", budget, distance, distance / float(budget) if float(budget) > 0 else np.inf
+        )
 
     def release(self, totals: Sequence[int], scale: float, noise: Noise) -> list[int]:
         """Clamp the exact totals and add noise to every one of them."""

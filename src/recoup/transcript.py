@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -25,6 +24,7 @@ from recoup.accounting import Price, epsilon_of_rho
 from recoup.context import NEIGHBOURS, Context
 from recoup.domain import domain_from_json
 from recoup.errors import ParameterError, RecoupError, TranscriptFormatError, TranscriptVersionError
+from recoup.files import write_whole
 from recoup.queries.base import Array, Query
 from recoup.queries.registry import query_from_json
 from recoup.version import __version__
@@ -167,23 +167,7 @@ class Transcript:
 
         Guarantees: after a crash at any point the path holds the old file or the new one, never a part.
         """
-        text = json.dumps(self.to_json(), indent=1, allow_nan=False)
-        target = Path(path)
-        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_whole(path, json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Transcript:

@@ -76,8 +76,10 @@ def cluster(
     )
     if output is not None:
         _check_free(options.writable_folder(output))
-    with Progress():
-        model.fit(data)
+    transcript_path = None if output is None else output / _FILES[1]
+    with Progress() as progress:
+        # Saved after every round: whatever happens next, what was paid for is kept.
+        model.fit(data, transcript_path=transcript_path, on_round=progress.finished)
     if output is not None:
         _write(output, model)
     columns, centers = _columns(model), model.cluster_centers_
@@ -98,11 +100,10 @@ def _check_free(folder: Path) -> None:
 
 def _write(folder: Path, model: PrivateKMeans) -> None:
     from recoup.commands import output as out
+    from recoup.files import write_whole
 
-    # The transcript first: whatever happens next, what was paid for is kept.
-    model.transcript_.save(folder / _FILES[1])
     comment = model.transcript_.statement if model.transcript_.simulated else None
-    out.write_whole(folder / _FILES[0], out.csv_text(_columns(model), model.cluster_centers_.tolist(), comment=comment))
+    write_whole(folder / _FILES[0], out.csv_text(_columns(model), model.cluster_centers_.tolist(), comment=comment))
     out.say(f"Wrote {folder / _FILES[0]} and {folder / _FILES[1]}.")
 
 

@@ -29,6 +29,7 @@ def demo(
     would not be published.
     """
     from recoup.commands import output as out
+    from recoup.files import write_whole
 
     folder = options.writable_folder(output)
     out.say("Loading the kernels (the first run compiles them) ...")
@@ -42,12 +43,12 @@ def demo(
         result = parts.compare(table, seed=seed)
         shown = parts.figures(result)
         for name, (_, png) in shown.items():
-            out.write_whole(folder / f"{name}.png", png)
+            write_whole(folder / f"{name}.png", png)
         result.transcript.save(folder / f"{table.name.lower()}-transcript.json")
         results.append(result)
         pictures.append(shown)
     page = folder / "index.html"
-    out.write_whole(page, demo_page.page(results, pictures))
+    write_whole(page, demo_page.page(results, pictures))
     if as_json:
         out.print_json(_as_json(results, page))
     else:

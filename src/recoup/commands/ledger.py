@@ -48,6 +48,7 @@ def export(
     import json
 
     from recoup.commands import output as out
+    from recoup.files import write_whole
     from recoup.ledger import Ledger
 
     value = Ledger(path).export()
@@ -55,7 +56,7 @@ def export(
         out.print_json(value)
     else:
         options.writable_folder(output.parent)
-        out.write_whole(output, json.dumps(value, indent=2) + "\n")
+        write_whole(output, json.dumps(value, indent=2) + "\n")
         out.say(f"Wrote {output}.")
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 _NEIGHBOURS = {"add-remove-one-record": "adding or removing"}
@@ -74,24 +71,6 @@ def privacy_sentence(privacy: Mapping[str, Any]) -> str:
         f"noise{'' if promise else ', ' + privacy['noise']}; domain {privacy['domain']}; declared bounds: {bounds}; "
         f"Recoup {privacy['version']}."
     )
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file under a temporary name, then rename it: an interruption leaves the old file or the new one."""
-    data = content.encode("utf-8") if isinstance(content, str) else content
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def csv_text(header: Sequence[str], rows: Sequence[Sequence[float]], *, comment: str | None = None) -> str:

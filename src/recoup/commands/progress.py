@@ -15,16 +15,18 @@ class Progress:
 
     Args:
         n_rounds: how many there will be; none if the caller cannot tell.
-        delay: seconds without a word.
+        unit: "round", or "percent" to show only the percentage.
+        delay: seconds without a word; one by default.
 
     >>> with Progress(n_rounds=5) as progress:
     ...     progress.finished(1)
     """
 
-    def __init__(self, n_rounds: int | None = None, *, delay: float = _QUIET_SECONDS) -> None:
+    def __init__(self, n_rounds: int | None = None, *, unit: str = "round", delay: float | None = None) -> None:
+        self._unit = unit
         self._n_rounds, self._n_finished, self._shown = n_rounds, 0, ""
         self._lock, self._slow, self._over = threading.Lock(), False, False
-        self._timer = threading.Timer(delay, self._wake)
+        self._timer = threading.Timer(_QUIET_SECONDS if delay is None else delay, self._wake)
         self._timer.daemon = True
 
     def __enter__(self) -> Self:
@@ -60,7 +62,8 @@ class Progress:
         text = "working ..."
         if self._n_rounds is not None:
             at = min(self._n_finished + 1, self._n_rounds)
-            text = f"round {at} of {self._n_rounds}, {100 * self._n_finished // self._n_rounds} %"
+            percentage = f"{100 * self._n_finished // self._n_rounds} %"
+            text = percentage if self._unit == "percent" else f"round {at} of {self._n_rounds}, {percentage}"
         if text != self._shown:
             sys.stderr.write(f"\r{text}" if sys.stderr.isatty() else f"{text}\n")
             sys.stderr.flush()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from recoup.errors import ParameterError, UnreadableFileError
+from recoup.files import replacing
 from recoup.inference.diagnostics import Diagnostics
 from recoup.queries.base import Array
 
@@ -86,13 +86,8 @@ class InferredDataset:
         """Write points and weights as Parquet; the file appears only when it is complete."""
         import pyarrow.parquet as pq
 
-        target = Path(path)
-        temporary = target.with_name(f".{target.name}.part")
-        try:
+        with replacing(path) as temporary:
             pq.write_table(self.to_arrow(), temporary)
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> InferredDataset:

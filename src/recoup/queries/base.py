@@ -139,9 +139,15 @@ def read_array(value: Mapping[str, Any], name: str, ndim: int) -> Array:
     """Read a rectangular array of finite numbers from a field of a JSON value."""
     items = value.get(name)
     try:
-        array = np.array(items, dtype=np.float64)
+        array = np.array(items)
     except (TypeError, ValueError, OverflowError):
         raise TranscriptFormatError(f"query field {name!r} must be an array of numbers.") from None
-    if not isinstance(items, list) or array.ndim != ndim or not np.isfinite(array).all():
+    # Text that reads as a number is not one.
+    if (
+        not isinstance(items, list)
+        or array.ndim != ndim
+        or array.dtype.kind not in "if"
+        or not np.isfinite(array).all()
+    ):
         raise TranscriptFormatError(f"query field {name!r} must be a {ndim}-dimensional array of finite numbers.")
-    return array
+    return array.astype(np.float64)

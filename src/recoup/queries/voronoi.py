@@ -51,7 +51,7 @@ class VoronoiQuery:
 
     >>> query = VoronoiQuery(centers=np.array([[-0.5], [0.5]]))
     >>> query.contribution(np.array([[-0.2], [0.9]]))
-    array([[ 1. ,  0. , -0.2, -0. ],
+    array([[ 1. ,  0. , -0.2,  0. ],
            [ 0. ,  1. ,  0. ,  0.9]])
     """
 

@@ -1,0 +1,477 @@
+"""The command line: exit codes, messages, JSON, files; and no record in anything that it says or writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from typer.testing import CliRunner
+
+from recoup import Ledger, Transcript
+from recoup.cli import app
+from recoup.commands.options import read_bounds
+from recoup.commands.output import csv_text
+from recoup.files import write_whole
+from recoup.commands.progress import Progress
+from recoup.errors import BoundsError
+from recoup.version import __version__
+
+BOUNDS = "age=17:90,hours=1:99"
+CANARY = "31337.4242"  # inside no bounds; if it shows up anywhere, a record has
+
+
+@pytest.fixture(autouse=True)
+def never_slow(monkeypatch):
+    # Progress depends on the clock: a machine that compiles or is busy must not change what is tested here.
+    monkeypatch.setattr("recoup.commands.progress._QUIET_SECONDS", 3600.0)
+
+
+@pytest.fixture
+def people(tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "people.csv"
+    rows = [f"{a:.1f},{h:.1f},{CANARY}" for a, h in zip(rng.uniform(17, 90, 200), rng.uniform(1, 99, 200), strict=True)]
+    rows += [f"{CANARY},{CANARY},{CANARY}", f"x{CANARY},,", "ragged"]
+    path.write_text("age,hours,note\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def clustered(people, *more, epsilon="1", bounds=BOUNDS, k="3"):
+    # The last iterate: inference has tests of its own.
+    given = ("cluster", people, "-k", k, "--epsilon", epsilon, "--bounds", bounds, "--postprocess", "none")
+    return run(*given, *more)
+
+
+def released(people, *more, epsilon="1", rounds="2"):
+    return run("release", people, "-k", "3", "--epsilon", epsilon, "--rounds", rounds, "--bounds", BOUNDS, *more)
+
+
+def one_line(answer):
+    assert answer.stdout == ""
+    assert answer.stderr.startswith("recoup: ")
+    assert answer.stderr.count("\n") == 1
+    return answer.stderr
+
+
+# ---- the whole ----
+
+
+def test_version_and_help():
+    assert run("--version").stdout == f"recoup {__version__}\n"
+    text = run("--help").stdout
+    for word in ("demo", "cluster", "release", "plan", "ledger", "Exit codes", "130"):
+        assert word in text
+
+
+@pytest.mark.parametrize("command", ["demo", "cluster", "release", "plan"])
+def test_every_command_explains_itself(command):
+    answer = run(command, "--help")
+    assert answer.exit_code == 0
+    assert "--json" in answer.stdout
+
+
+def test_help_imports_nothing_heavy():
+    program = (
+        "import sys; from recoup.cli import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'numba', 'sklearn', 'opendp', 'pyarrow', 'matplotlib', 'scipy'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("cluster",), ("nothing",), ("plan", "--columns", "x"), ("cluster", "a.csv", "-k", "2", "--wrong")]
+)
+def test_wrong_usage_is_2(arguments):
+    answer = run(*arguments)
+    assert answer.exit_code == 2
+    assert answer.stdout == ""
+
+
+def test_an_unforeseen_error_is_1_and_quotes_nothing(people, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError(f"could not convert {CANARY}")
+
+    monkeypatch.delenv("RECOUP_DEBUG", raising=False)
+    monkeypatch.setattr("recoup.driver.release", broken)
+    answer = released(people, "-o", people.parent / "t.json")
+    assert answer.exit_code == 1
+    assert "RuntimeError" in one_line(answer)
+    assert CANARY not in answer.output
+
+
+def test_an_interruption_is_130(people, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("recoup.driver.release", interrupted)
+    answer = released(people, "-o", people.parent / "t.json")
+    assert answer.exit_code == 130
+    assert "interrupted" in one_line(answer)
+
+
+# ---- cluster ----
+
+
+def test_cluster_prints_centres_inside_the_bounds(people):
+    answer = clustered(people, "--json")
+    assert answer.exit_code == 0
+    value = json.loads(answer.stdout)
+    centers = np.array(value["centers"])
+    assert value["columns"] == ["age", "hours"]
+    assert centers.shape == (3, 2)
+    assert ((centers >= [17, 1]) & (centers <= [90, 99])).all()
+    assert value["privacy"]["epsilon"] == 1
+    assert answer.stderr.startswith("Differentially private: epsilon = 1, delta = 0, for adding or removing one record")
+
+
+def test_cluster_prints_a_table_for_people(people):
+    answer = clustered(people)
+    assert "3 private centres" in answer.stdout
+    assert "hours" in answer.stdout
+    assert "private:" not in answer.stdout
+
+
+def test_a_wide_table_is_not_cut(tmp_path):
+    names = [f"a_rather_long_name_{j}" for j in range(12)]
+    parquet.write_table(pa.table({name: [0.5] for name in names}), tmp_path / "wide.parquet")
+    answer = clustered(tmp_path / "wide.parquet", bounds=",".join(f"{name}=0:1" for name in names))
+    assert all(name in answer.stdout for name in names)
+
+
+def test_names_are_not_markup(tmp_path):
+    parquet.write_table(pa.table({"[red]": [0.5]}), tmp_path / "odd.parquet")
+    assert "[red]" in clustered(tmp_path / "odd.parquet", bounds="[red]=0:1").stdout
+
+
+def test_cluster_writes_both_files_and_they_agree(people, tmp_path):
+    answer = clustered(people, "-o", tmp_path / "new" / "out", "--json")
+    folder = tmp_path / "new" / "out"
+    assert sorted(p.name for p in folder.iterdir()) == ["centers.csv", "transcript.json"]
+    written = np.loadtxt(folder / "centers.csv", delimiter=",", skiprows=1)
+    assert written.tolist() == json.loads(answer.stdout)["centers"]
+    assert len(Transcript.load(folder / "transcript.json").rounds) == 5
+
+
+def test_what_was_paid_for_is_not_overwritten(people, tmp_path):
+    assert clustered(people, "-o", tmp_path / "out").exit_code == 0
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=5)
+    answer = clustered(people, "-o", tmp_path / "out", "--ledger", tmp_path / "l.db")
+    assert answer.exit_code == 2
+    assert "exists and was paid for" in one_line(answer)
+    assert ledger.spent == 0
+
+
+def test_a_folder_that_cannot_be_made_costs_nothing(people, tmp_path):
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=5)
+    (tmp_path / "file").write_text("")
+    answer = clustered(people, "-o", tmp_path / "file" / "out", "--ledger", tmp_path / "l.db")
+    assert answer.exit_code == 2
+    assert "cannot be made" in one_line(answer)
+    assert ledger.spent == 0
+
+
+def test_simulated_noise_repeats_and_is_marked_everywhere(people, tmp_path):
+    first = clustered(people, "--simulated-noise", "--seed", "7", "-o", tmp_path / "out")
+    again = clustered(people, "--simulated-noise", "--seed", "7")
+    assert first.stdout == again.stdout
+    for text in (first.stdout, first.stderr, (tmp_path / "out" / "centers.csv").read_text()):
+        assert "NOT PRIVATE" in text
+    assert "NOT PRIVATE" in clustered(people, "--simulated-noise", "--json").stdout
+    assert Transcript.load(tmp_path / "out" / "transcript.json").simulated
+
+
+def test_a_seed_does_not_reach_secure_noise(people):
+    assert clustered(people, "--seed", "7").stdout != clustered(people, "--seed", "7").stdout
+
+
+def test_gaussian_noise_and_other_choices(people):
+    answer = clustered(
+        people, "--delta", "1e-6", "--domain", "l2", "--rounds", "3", "--records-per-person", "2", "--n-records", "200",
+        "--algorithm", "lloyd", "--json",
+    )  # fmt: skip
+    privacy = json.loads(answer.stdout)["privacy"]
+    assert (privacy["mechanism"], privacy["domain"], privacy["delta"]) == ("gaussian", "l2", 1e-6)
+    assert privacy["unit"] == "2 records of one person"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"bounds": "age=90:17"}, "smaller than the upper"),
+        ({"bounds": "age=17:17"}, "smaller than the upper"),
+        ({"bounds": "age=17:inf"}, "must be finite"),
+        ({"bounds": "age=17"}, "name=low:high"),
+        ({"bounds": "age=a:b"}, "in numbers"),
+        ({"bounds": "age=1:2,age=1:2"}, "twice"),
+        ({"bounds": ""}, "no bounds were declared"),
+        ({"bounds": "nowhere.json"}, "no such file"),
+        ({"bounds": "height=1:2"}, "no column 'height'"),
+        ({"epsilon": "0"}, "greater than zero"),
+        ({"epsilon": "-1"}, "greater than zero"),
+        ({"epsilon": "nan"}, "finite"),
+        ({"epsilon": "much"}, "must be a number"),
+        ({"k": "0"}, "at least 1"),
+        ({"k": str(10**9)}, "can be represented"),
+    ],
+)
+def test_bad_input_is_2_with_one_clear_line(people, change, words):
+    answer = clustered(people, **change)
+    assert answer.exit_code == 2
+    assert words in one_line(answer)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [("--delta", "1"), ("--delta", "-1"), ("--rounds", "0"), ("--algorithm", "magic"), ("--postprocess", "magic"),
+     ("--n-records", "0"), ("--records-per-person", "0"), ("--seed", "-1")],
+)  # fmt: skip
+def test_bad_choices_are_2(people, more):
+    answer = clustered(people, *more)
+    assert answer.exit_code == 2
+    one_line(answer)
+
+
+def test_missing_bounds_say_what_to_do(people):
+    answer = run("cluster", people, "-k", "2", "--epsilon", "1")
+    assert answer.exit_code == 2
+    assert "--bounds age=17:90" in one_line(answer)
+
+
+@pytest.mark.parametrize("name", ["nowhere.csv", "broken.parquet", "kind.xyz"])
+def test_unreadable_files_are_2(tmp_path, name):
+    if name != "nowhere.csv":
+        (tmp_path / name).write_text(f"PAR1 {CANARY}")
+    answer = clustered(tmp_path / name)
+    assert answer.exit_code == 2
+    assert CANARY not in one_line(answer)
+
+
+# ---- bounds ----
+
+
+def test_bounds_in_all_their_forms(tmp_path):
+    assert read_bounds("x=-1e3:+1.5E3, y =-2:-1") == {"x": (-1000.0, 1500.0), "y": (-2.0, -1.0)}
+    assert read_bounds("a=b=0:1") == {"a=b": (0.0, 1.0)}
+    path = tmp_path / "bounds.json"
+    path.write_text('{"a, b": [-1, 2.5]}')
+    assert read_bounds(str(path)) == {"a, b": (-1.0, 2.5)}
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"a": 1}', '{"a": [1, "2"]}', '{"a": [1]}', '{"a": [0, true]}',
+                                  '{"a": [0, 1], "a": [0, 1]}', '{"a": [0, 1' + "0" * 400 + "]}"])  # fmt: skip
+def test_bad_bounds_files(tmp_path, text):
+    path = tmp_path / "bounds.json"
+    path.write_text(text)
+    with pytest.raises(BoundsError):
+        read_bounds(str(path))
+
+
+# ---- release, ledger ----
+
+
+def test_release_saves_resumes_and_pays_once(people, tmp_path):
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=1)
+    more = ("-o", tmp_path / "t.json", "--ledger", tmp_path / "l.db")
+    answer = released(people, *more, "--json")
+    assert answer.exit_code == 0
+    value = json.loads(answer.stdout)
+    assert [round(r["amount"], 9) for r in value["rounds"]] == [0.5, 0.5]
+    spent = ledger.spent
+    assert 0.999999999 < spent <= 1
+    again = released(people, *more)
+    assert again.exit_code == 2
+    assert "--resume" in one_line(again)
+    resumed = released(people, *more, "--resume")
+    assert resumed.exit_code == 0
+    assert "2 rounds" in resumed.stdout
+    assert ledger.spent == spent
+    other = released(people, *more, "--resume", epsilon="0.5")
+    assert other.exit_code == 2
+    assert "other terms" in one_line(other)
+
+
+def test_a_ledger_that_is_too_small_is_3_and_nothing_happens(people, tmp_path):
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=0.5)
+    for answer in (
+        clustered(people, "--ledger", tmp_path / "l.db"),
+        released(people, "-o", tmp_path / "t.json", "--ledger", tmp_path / "l.db"),
+    ):
+        assert answer.exit_code == 3
+        assert "0.5 is left" in one_line(answer)
+    assert ledger.spent == 0
+    assert not (tmp_path / "t.json").exists()
+
+
+@pytest.mark.parametrize("content", [None, "not a ledger"])
+def test_a_ledger_that_is_none_is_2(people, tmp_path, content):
+    if content is not None:
+        (tmp_path / "l.db").write_text(content * 100)
+    for answer in (clustered(people, "--ledger", tmp_path / "l.db"), run("ledger", "show", tmp_path / "l.db")):
+        assert answer.exit_code == 2
+        one_line(answer)
+
+
+def test_ledger_commands(people, tmp_path):
+    path = tmp_path / "l.db"
+    assert run("ledger", "create", path, "--epsilon", "0.3").exit_code == 0
+    assert run("ledger", "create", path, "--epsilon", "0.3").exit_code == 2
+    for _ in range(3):
+        assert clustered(people, "--ledger", path, "--rounds", "1", epsilon="0.1").exit_code == 0
+    assert clustered(people, "--ledger", path, "--rounds", "1", epsilon="0.1").exit_code == 3
+    shown = run("ledger", "show", path)
+    assert "spent 0.3, left 0" in shown.stdout
+    assert shown.stdout.count("voronoi query") == 3
+    value = json.loads(run("ledger", "show", path, "--json").stdout)
+    assert len(value["entries"]) == 3
+    assert value["spent"] == pytest.approx(0.3)
+    exported = json.loads(run("ledger", "export", path).stdout)
+    assert exported["epsilon"] == "3/10"
+    assert run("ledger", "export", path, "-o", tmp_path / "l.json").stdout == ""
+    assert json.loads((tmp_path / "l.json").read_text()) == exported
+    assert run("ledger", "create", tmp_path / "m.db", "--epsilon", "-3").exit_code == 2
+
+
+# ---- plan ----
+
+
+def test_plan_says_cost_and_error():
+    answer = run("plan", "--columns", "10", "-k", "10", "--epsilon", "1", "--n-records", "100000", "--json")
+    value = json.loads(answer.stdout)
+    assert value["epsilon"] == pytest.approx(1)
+    assert [r["count_scale"] for r in value["rounds"]] == pytest.approx([10.0] * 5)
+    assert [r["sum_scale"] for r in value["rounds"]] == pytest.approx([100.0] * 5)
+    shown = run("plan", "--columns", "10", "-k", "10", "--epsilon", "1", "--n-records", "100000")
+    assert "0.01416" in shown.stdout
+    assert "within-cluster sum of squares" in shown.stderr
+    bare = run("plan", "--columns", "2", "-k", "2", "--epsilon", "1", "--delta", "1e-6")
+    assert "rho" in bare.stdout
+    assert "--n-records" in bare.stderr
+
+
+@pytest.mark.parametrize(
+    "more", [("--columns", "0"), ("--columns", "1000000"), ("-k", "0"), ("--rounds", "0"), ("--epsilon", "0")]
+)
+def test_bad_plans_are_2(more):
+    answer = run("plan", "--columns", "2", "-k", "2", "--epsilon", "1", *more)
+    assert answer.exit_code == 2
+    one_line(answer)
+
+
+# ---- nothing about records ----
+
+
+def test_no_record_appears_in_anything(people, tmp_path):
+    before = set(tmp_path.rglob("*"))
+    Ledger.create(tmp_path / "l.db", epsilon=100)
+    more = ("--ledger", tmp_path / "l.db")
+    answers = [
+        clustered(people, "-o", tmp_path / "out", *more),
+        clustered(people, "--json", *more),
+        released(people, "-o", tmp_path / "t.json", *more),
+        released(people, "-o", tmp_path / "t.json", "--resume", "--json", *more),
+        run("ledger", "show", tmp_path / "l.db"),
+        clustered(people, bounds="nothing=0:1"),
+    ]
+    texts = [answer.output for answer in answers]
+    texts += [p.read_bytes().decode("latin-1") for p in set(tmp_path.rglob("*")) - before if p.is_file()]
+    assert len(texts) > 6
+    assert not any(CANARY in text for text in texts)
+
+
+def test_an_empty_table_is_answered_like_any_other(people, tmp_path):
+    empty = tmp_path / "empty.csv"
+    empty.write_text("age,hours,note\n")
+    full, none = clustered(people, "--json"), clustered(empty, "--json")
+    assert none.exit_code == 0
+    assert none.stderr == full.stderr
+    assert json.loads(none.stdout)["privacy"] == json.loads(full.stdout)["privacy"]
+
+
+# ---- progress and files ----
+
+
+def test_quick_work_is_silent(capsys):
+    with Progress(n_rounds=3, delay=60) as progress:
+        progress.finished(1)
+    assert capsys.readouterr().err == ""
+
+
+def test_slow_work_says_only_round_and_percentage(capsys):
+    with Progress(n_rounds=4, delay=0) as progress:
+        progress._timer.join()
+        for t in (1, 2, 3, 4):
+            progress.finished(t)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["round 1 of 4, 0 %", "round 2 of 4, 25 %", "round 3 of 4, 50 %", "round 4 of 4, 75 %",
+                     "round 4 of 4, 100 %"]  # fmt: skip
+
+
+def test_files_are_whole_or_not_there(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    write_whole(path, "old")
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_csv_reads_back_to_the_same_numbers():
+    assert csv_text(["a"], [[0.1 + 0.2]], comment="note") == "# note\na\n0.30000000000000004\n"
+
+
+# ---- as a program ----
+
+
+def program(*arguments, **options):
+    command = [sys.executable, "-m", "recoup.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)
+
+
+def test_the_program_keeps_results_and_messages_apart(people):
+    given = ("-k", "2", "--epsilon", "1", "--bounds", BOUNDS, "--postprocess", "none", "--json")
+    answer = program("cluster", people, *given)
+    assert answer.returncode == 0
+    assert len(json.loads(answer.stdout)["centers"]) == 2
+    wrong = program("cluster", people, "-k", "2", "--epsilon", "nan", "--bounds", BOUNDS)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "Traceback" not in wrong.stderr
+
+
+def test_ctrl_c_leaves_a_transcript_that_can_be_resumed(tmp_path):
+    rows = np.random.default_rng(0).uniform(size=(1_000_000, 2))
+    parquet.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), tmp_path / "x.parquet")
+    path = tmp_path / "t.json"
+    given = ["release", tmp_path / "x.parquet", "-k", "5", "--epsilon", "1", "--bounds", "a=0:1,b=0:1", "--rounds",
+             "200", "-o", path]  # fmt: skip
+    running = subprocess.Popen(
+        [sys.executable, "-m", "recoup.cli", *map(str, given)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not path.exists() and running.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert out == ""
+    assert "Traceback" not in err
+    assert {p.name for p in tmp_path.iterdir()} == {"x.parquet", "t.json"}
+    assert len(Transcript.load(path).rounds) < 200

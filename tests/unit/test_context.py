@@ -1,0 +1,65 @@
+"""The public terms of a release: what is read how, and what is refused."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from recoup.accounting import rho_of
+from recoup.context import Context, Request
+from recoup.domain import Box
+from recoup.errors import BudgetError, ParameterError
+from recoup.queries.grid import GridQuery
+
+BOX = Box([0], [1])
+
+
+def test_epsilon_is_read_as_the_decimal_that_was_typed():
+    assert Context(domain=BOX, epsilon=0.1).epsilon == Fraction(1, 10)
+    assert Context(domain=BOX, epsilon="0.3").budget.amount == Fraction(3, 10)
+
+
+def test_gaussian_noise_is_priced_in_the_rho_of_epsilon_and_delta():
+    context = Context(domain=BOX, epsilon=1, delta=1e-6, mechanism="gaussian")
+    assert context.budget.measure == "zcdp"
+    assert context.budget.amount == rho_of(Fraction(1), Fraction(1, 10**6))
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, np.nan, np.inf, "x", None, True, [1], 1e200])
+def test_bad_epsilons_are_refused(epsilon):
+    with pytest.raises(BudgetError):
+        Context(domain=BOX, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("delta", [1, 2, -0.1, np.nan])
+def test_bad_deltas_are_refused(delta):
+    with pytest.raises(BudgetError):
+        Context(domain=BOX, epsilon=1, delta=delta)
+
+
+def test_other_bad_terms_are_refused():
+    with pytest.raises(BudgetError, match="delta above 0"):
+        Context(domain=BOX, epsilon=1, mechanism="gaussian")
+    with pytest.raises(ParameterError, match="mechanism"):
+        Context(domain=BOX, epsilon=1, mechanism="uniform")
+    for name in ("n_records", "records_per_person"):
+        for value in (0, -1, 1.5, True, "3"):
+            with pytest.raises(ParameterError, match=name):
+                Context(domain=BOX, epsilon=1, **{name: value})
+    with pytest.raises(ParameterError, match="records_per_person"):
+        Context(domain=BOX, epsilon=1, records_per_person=2**21)
+
+
+def test_records_per_person_multiply_the_distance():
+    assert Context(domain=BOX, epsilon=1, records_per_person=3).distance == 3 * 2**30
+
+
+def test_a_request_must_ask_for_a_share():
+    for share in (Fraction(0), Fraction(-1), Fraction(3, 2)):
+        with pytest.raises(ParameterError, match="share"):
+            Request(query=GridQuery(sides=(2,)), share=share, split={"count": Fraction(1)})
+
+
+def test_terms_are_frozen():
+    with pytest.raises(AttributeError):
+        Context(domain=BOX, epsilon=1).epsilon = 2
