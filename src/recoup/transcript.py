@@ -245,7 +245,9 @@ def _from_body(body: Mapping[str, Any]) -> Transcript:
         raise TranscriptFormatError("the transcript's neighbours or noise are of an unknown kind.")
     if not isinstance(body["algorithm"], dict) or not isinstance(body["library_version"], str):
         raise TranscriptFormatError("the transcript's algorithm or version is of the wrong type.")
-    return Transcript(
+    if not isinstance(body["rounds"], list) or not isinstance(body["lost"], list):
+        raise TranscriptFormatError("the transcript's rounds and lost shares must be lists.")
+    transcript = Transcript(
         context=context,
         algorithm=body["algorithm"],
         rounds=tuple(_round_from_json(item, context) for item in body["rounds"]),
@@ -254,6 +256,9 @@ def _from_body(body: Mapping[str, Any]) -> Transcript:
         pending=None if body["pending"] is None else _fraction(body["pending"]),
         library_version=body["library_version"],
     )
+    if transcript.shares_spent > 1:
+        raise TranscriptFormatError("the transcript's rounds ask for more than the whole budget.")
+    return transcript
 
 
 def _round_to_json(r: Round, context: Context) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""From raw rows to fixed-point records in one pass: clamp, scale, project, round toward zero."""
+"""From raw rows to fixed-point records in one pass: clamp, scale, project, round toward zero.
+
+Rows are worked on in tiles, column by column, so that the lanes of a vector register hold different rows.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import numpy as np
 from numba import njit
 
 DROPPED = np.iinfo(np.int32).min  # first column of a record that contributes nothing
+TILE = 128  # rows worked on together
 _GRID = 2.0**30
 _INSIDE = 1.0 - 2.0**-40
 _ALREADY = 1.0 - 2.0**-41
@@ -22,58 +26,83 @@ def fixed_point_rows(
 ):
     """Write each raw row as a fixed-point record of the unit domain; a row with a non-finite value is dropped."""
     n, d = rows.shape
-    unit = np.empty(d)
-    for i in range(n):
-        finite = True
-        size = 0.0
-        for j in range(d):
-            value = np.float64(rows[i, j])
-            finite &= np.isfinite(value)
-            value = min(max(value, low[j]), high[j])
-            value = 2.0 * ((value - low[j]) / (high[j] - low[j])) - 1.0
-            unit[j] = value
-            size += abs(value) if shape == 1 else value * value
-        if not finite:
+    tile, size = np.zeros((d, TILE)), np.empty(TILE)
+    finite = np.ones(TILE, np.bool_)
+    shift, total, kept, n_kept = np.empty(TILE), np.empty(TILE), np.empty(TILE), np.empty(TILE)
+    for start in range(0, n, TILE):
+        n_rows = min(TILE, n - start)
+        for b in range(n_rows):
+            whole = True
             for j in range(d):
-                records[i, j] = 0
-            records[i, 0] = DROPPED
-            continue
-        if shape == 1 and size > radius * _ALREADY:
-            _onto_l1_ball(unit, radius * _INSIDE)
+                value = np.float64(rows[start + b, j])
+                whole &= np.isfinite(value)
+                value = min(max(value, low[j]), high[j])
+                tile[j, b] = 2.0 * ((value - low[j]) / (high[j] - low[j])) - 1.0
+            finite[b] = whole
+        for b in range(n_rows, TILE):
+            for j in range(d):
+                tile[j, b] = 0.0
+        if shape == 1:
+            _onto_l1_ball(tile, radius, size, shift, total, kept, n_kept)
         elif shape == 2:
-            size = np.sqrt(size)
-            if size > radius * _ALREADY:
-                scale = radius * _INSIDE / size
-                for j in range(d):
-                    unit[j] *= scale
-        for j in range(d):
-            records[i, j] = np.int32(unit[j] * _GRID)
+            _onto_l2_ball(tile, radius, size)
+        for b in range(n_rows):
+            for j in range(d):
+                records[start + b, j] = np.int32(tile[j, b] * _GRID) if finite[b] else 0
+            if not finite[b]:
+                records[start + b, 0] = DROPPED
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _onto_l1_ball(unit, radius):
+def _onto_l1_ball(tile, radius, size, shift, total, kept, n_kept):
     # Michelot (1986): drop the coordinates that the current shift sends to zero, until none is left to drop.
-    d = unit.shape[0]
-    shift = 0.0
-    n_kept = d + 1
-    while True:
-        total = 0.0
-        n = 0
-        for j in range(d):
-            if abs(unit[j]) > shift:
-                total += abs(unit[j])
-                n += 1
-        shift = (total - radius) / n
-        if n == n_kept:
-            break
-        n_kept = n
-    total = 0.0
+    d = tile.shape[0]
+    size[:] = 0.0
     for j in range(d):
-        kept = max(abs(unit[j]) - shift, 0.0)
-        unit[j] = kept if unit[j] > 0 else -kept
-        total += kept
-    # The shift is rounded relative to sums that may be far larger than the radius.
-    if total > radius:
-        scale = radius / total
+        for b in range(TILE):
+            size[b] += abs(tile[j, b])
+    if not (size > radius * _ALREADY).any():
+        return
+    target = radius * _INSIDE
+    shift[:] = 0.0
+    n_kept[:] = d + 1
+    unsettled = True
+    while unsettled:
+        total[:] = 0.0
+        kept[:] = 0.0
         for j in range(d):
-            unit[j] *= scale
+            for b in range(TILE):
+                value = abs(tile[j, b])
+                total[b] += value if value > shift[b] else 0.0
+                kept[b] += 1.0 if value > shift[b] else 0.0
+        unsettled = False
+        for b in range(TILE):
+            if size[b] > radius * _ALREADY:
+                unsettled |= kept[b] != n_kept[b]
+                shift[b] = (total[b] - target) / kept[b]
+                n_kept[b] = kept[b]
+    total[:] = 0.0
+    for j in range(d):
+        for b in range(TILE):
+            total[b] += max(abs(tile[j, b]) - shift[b], 0.0)
+    for j in range(d):
+        for b in range(TILE):
+            # The shift is rounded relative to sums that may be far larger than the radius: scale the last bit back.
+            value = max(abs(tile[j, b]) - shift[b], 0.0) * (target / total[b] if total[b] > target else 1.0)
+            inside = size[b] <= radius * _ALREADY
+            tile[j, b] = tile[j, b] if inside else (value if tile[j, b] > 0.0 else -value)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _onto_l2_ball(tile, radius, size):
+    d = tile.shape[0]
+    size[:] = 0.0
+    for j in range(d):
+        for b in range(TILE):
+            size[b] += tile[j, b] * tile[j, b]
+    for b in range(TILE):
+        length = np.sqrt(size[b])
+        size[b] = radius * _INSIDE / length if length > radius * _ALREADY else 1.0
+    for j in range(d):
+        for b in range(TILE):
+            tile[j, b] *= size[b]

@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from recoup.kernels.fixed_point import DROPPED
+from recoup.kernels.fixed_point import DROPPED, TILE
 
 _STEP = 2.0**-30
 NO_SUMS, ABSOLUTE, RELATIVE = 0, 1, 2
-TILE = 128  # records assigned together
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

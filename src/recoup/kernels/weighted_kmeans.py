@@ -9,8 +9,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from recoup.kernels.fixed_point import TILE
 from recoup.kernels.threads import n_threads
-from recoup.kernels.voronoi import TILE, nearest_of_tile
+from recoup.kernels.voronoi import nearest_of_tile
 
 Array = NDArray[np.float64]
 

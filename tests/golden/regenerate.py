@@ -1,0 +1,69 @@
+"""Write the golden transcripts of the current schema version: run it only when the schema version has been raised.
+
+Files of earlier versions are never touched; they must load for ever.
+"""
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from recoup import Box, KMeans, L2Ball, release
+from recoup.context import Context, Request
+from recoup.curator.curator import Curator
+from recoup.curator.source import open_source
+from recoup.mechanism import SimulatedNoise
+from recoup.queries.grid import GridQuery
+from recoup.queries.histogram import HistogramQuery
+from recoup.queries.voronoi import VoronoiQuery
+from recoup.transcript import SCHEMA_VERSION, Transcript
+
+FOLDER = Path(__file__).parent
+
+
+def lloyd() -> Transcript:
+    """A whole release of the paper's algorithm."""
+    x = np.random.default_rng(0).normal([[20.0, 3.0]], [5.0, 1.0], size=(500, 2))
+    domain = Box([0, 0], [50, 10], ("age", "visits"))
+    table = {name: x[:, j] for j, name in enumerate(domain.columns or ())}
+    import pyarrow as pa
+
+    algorithm = KMeans(n_clusters=2, n_rounds=3)
+    return release(algorithm, pa.table(table), domain=domain, epsilon="0.7", random_state=0, noise="simulated")
+
+
+def every_query() -> Transcript:
+    """One round of every kind of query under Gaussian noise, with a lost and a pending share."""
+    domain = L2Ball([-1, 0], [1, 4], radius=1.25)
+    context = Context(
+        domain=domain, epsilon=Fraction(2), delta=Fraction(1, 10**6), mechanism="gaussian", n_records=1000, records_per_person=3
+    )
+    centers = np.array([[-0.5, 0.25], [0.5, -0.125]])
+    queries = [
+        VoronoiQuery(centers=centers, sums="none"),
+        VoronoiQuery(centers=centers),
+        VoronoiQuery(centers=centers, sums="relative", radii=np.array([0.25, 0.5]), norm=2),
+        GridQuery(sides=(2, 3)),
+        HistogramQuery.one_way(dimension=2, bins=4),
+        HistogramQuery.two_way(dimension=2, pairs=[(0, 1)], bins=2),
+    ]
+    x = np.random.default_rng(1).uniform([-1, 0], [1, 4], size=(300, 2))
+    curator = Curator(open_source(x, domain), context, noise=SimulatedNoise(np.random.default_rng(2)))
+    rounds = []
+    for query in queries:
+        split = {"count": Fraction(1)} if query.size != 6 or query.type_name == "grid" else None
+        split = split or {"count": Fraction(1, 3), "sum": Fraction(2, 3)}
+        rounds.append(curator.answer(Request(query=query, share=Fraction(1, 10), split=split)))
+    return Transcript(
+        context=context,
+        algorithm=KMeans(n_clusters=2, n_rounds=10).to_json(),
+        rounds=tuple(rounds),
+        simulated=True,
+        lost=(Fraction(1, 20),),
+        pending=Fraction(1, 40),
+    )
+
+
+if __name__ == "__main__":
+    lloyd().save(FOLDER / f"lloyd-v{SCHEMA_VERSION}.json")
+    every_query().save(FOLDER / f"every-query-v{SCHEMA_VERSION}.json")
