@@ -182,7 +182,7 @@ def _largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     log_delta = -math.log(delta)
     target = float(epsilon)
     low = (target / (math.sqrt(log_delta + target) + math.sqrt(log_delta))) ** 2
-    while not fits(low):
+    while low < _SMALLEST_RHO or not fits(low):
         low /= 2
         if low < _SMALLEST_RHO:
             return Fraction(0)

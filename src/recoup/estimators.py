@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from recoup.algorithms.adaptive import AdaptiveKMeans
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.lloyd import KMeans, positive_whole
 from recoup.curator.tables import Table, open_table
@@ -36,8 +37,9 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         domain: "auto" and "box" do not distort the data; "l1" is the paper's unit ball; "l2"; or a `Domain`.
         n_records: a public guess of the number of records, or "auto".
         records_per_person: how many records one person may hold; declared, not enforced.
-        algorithm: "auto" or "lloyd", the paper's Algorithm 1.
-        n_rounds: "auto", or a number of rounds; the paper uses 5.
+        algorithm: "auto"; "adaptive", which chooses each query from everything answered so far; or "lloyd", the
+            paper's Algorithm 1. "auto" is "adaptive", unless a number of rounds is asked for.
+        n_rounds: "auto", or a number of rounds for "lloyd"; the paper uses 5.
         postprocess: "auto" and "maxent" infer the maximum-entropy data set from all rounds and refit on it without
             noise; "mcmc" is the paper's sampler; "consistency" makes the rounds agree; "none" keeps the last iterate.
         ledger: a `Ledger` or its path, charged before every answer.
@@ -181,8 +183,12 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         return tags
 
     def _algorithm(self) -> Algorithm:
-        if self.algorithm not in ("auto", "lloyd"):
-            raise ParameterError(f'algorithm={self.algorithm!r}: choose "auto" or "lloyd".')
+        if self.algorithm not in ("auto", "adaptive", "lloyd"):
+            raise ParameterError(f'algorithm={self.algorithm!r}: choose "auto", "adaptive" or "lloyd".')
+        if self.algorithm == "adaptive" and self.n_rounds != "auto":
+            raise ParameterError('the adaptive algorithm plans its own rounds: leave n_rounds="auto".')
+        if self.algorithm != "lloyd" and self.n_rounds == "auto":
+            return AdaptiveKMeans(n_clusters=self.n_clusters)
         n_rounds = 5 if self.n_rounds == "auto" else positive_whole(self.n_rounds, "n_rounds")
         return KMeans(n_clusters=self.n_clusters, n_rounds=n_rounds)
 

@@ -1,4 +1,4 @@
-"""scikit-learn's own estimator checks; what privacy makes impossible is listed by name, and must fail for that reason."""
+"""scikit-learn's own estimator checks; what privacy makes impossible is listed by name, and must fail."""
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 

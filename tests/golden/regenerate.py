@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from recoup import Box, KMeans, L2Ball, release
 from recoup.context import Context, Request
@@ -26,8 +27,6 @@ def lloyd() -> Transcript:
     x = np.random.default_rng(0).normal([[20.0, 3.0]], [5.0, 1.0], size=(500, 2))
     domain = Box([0, 0], [50, 10], ("age", "visits"))
     table = {name: x[:, j] for j, name in enumerate(domain.columns or ())}
-    import pyarrow as pa
-
     algorithm = KMeans(n_clusters=2, n_rounds=3)
     return release(algorithm, pa.table(table), domain=domain, epsilon="0.7", random_state=0, noise="simulated")
 
@@ -36,7 +35,12 @@ def every_query() -> Transcript:
     """One round of every kind of query under Gaussian noise, with a lost and a pending share."""
     domain = L2Ball([-1, 0], [1, 4], radius=1.25)
     context = Context(
-        domain=domain, epsilon=Fraction(2), delta=Fraction(1, 10**6), mechanism="gaussian", n_records=1000, records_per_person=3
+        domain=domain,
+        epsilon=Fraction(2),
+        delta=Fraction(1, 10**6),
+        mechanism="gaussian",
+        n_records=1000,
+        records_per_person=3,
     )
     centers = np.array([[-0.5, 0.25], [0.5, -0.125]])
     queries = [
@@ -51,8 +55,8 @@ def every_query() -> Transcript:
     curator = Curator(open_source(x, domain), context, noise=SimulatedNoise(np.random.default_rng(2)))
     rounds = []
     for query in queries:
-        split = {"count": Fraction(1)} if query.size != 6 or query.type_name == "grid" else None
-        split = split or {"count": Fraction(1, 3), "sum": Fraction(2, 3)}
+        blocks = query.sensitivity(domain).names
+        split = {"count": Fraction(1)} if blocks == ("count",) else {"count": Fraction(1, 3), "sum": Fraction(2, 3)}
         rounds.append(curator.answer(Request(query=query, share=Fraction(1, 10), split=split)))
     return Transcript(
         context=context,

@@ -105,6 +105,8 @@ def test_the_ledger_is_charged_what_the_transcript_says(mechanism):
     domain = domains(2)["box"]
     terms = context(domain, mechanism)
     ledger = Ledger.in_memory(epsilon=2, delta=terms.delta)
-    transcript = release(KMeans(n_clusters=2), np.zeros((2, 2)), domain=domain, epsilon=1, delta=terms.delta, ledger=ledger)
+    transcript = release(
+        KMeans(n_clusters=2), np.zeros((2, 2)), domain=domain, epsilon=1, delta=terms.delta, ledger=ledger
+    )
     assert [entry.amount for entry in ledger.entries()] == [r.price.amount for r in transcript.rounds]
     assert ledger.spent <= 1

@@ -1,4 +1,4 @@
-"""Neighbouring tables: how far exact totals move, how much noise is drawn, what else differs, and what an attacker sees.
+"""Neighbouring tables: how far exact totals move, how much noise is drawn, what else differs, what an attacker sees.
 
 Sensitivity is brute force at the corners of every domain, in exact integers. The empirical test draws from the
 simulated twin of the noise (the same law, see tests/statistical) and bounds epsilon from below with a confidence of
@@ -110,7 +110,9 @@ def test_neighbours_draw_equally_many_noises_for_every_value(mechanism, name):
 def test_every_cell_is_noised_the_empty_ones_too():
     domain = Box([0, 0], [1, 1])
     query = VoronoiQuery(centers=np.full((30, 2), 5.0) + np.arange(30)[:, None])
-    answers = [Curator(open_source(TABLES["empty"], domain), context(domain)).answer(request(query, domain)) for _ in "ab"]
+    answers = [
+        Curator(open_source(TABLES["empty"], domain), context(domain)).answer(request(query, domain)) for _ in "ab"
+    ]
     for a, b in zip(answers[0].integers, answers[1].integers, strict=True):
         assert a != 0
         assert a != b
@@ -151,7 +153,17 @@ def test_nothing_but_noisy_values_depends_on_the_records(terms, tmp_path, capfd)
         first = transcript.rounds[0].query.to_json()
         attributes = {a: structure(v) if isinstance(v, dict | list) else str(type(v)) for a, v in vars(model).items()}
         seen.append(
-            (structure(json.loads(path.read_text())), value, public, first, rounds, entries, len(caught), capfd.readouterr(), attributes)  # fmt: skip
+            (
+                structure(json.loads(path.read_text())),
+                value,
+                public,
+                first,
+                rounds,
+                entries,
+                len(caught),
+                capfd.readouterr(),
+                attributes,
+            )
         )
         assert model.cluster_centers_.shape == (4, 2)
         assert ((model.cluster_centers_ >= 0) & (model.cluster_centers_ <= 1)).all()
@@ -162,7 +174,9 @@ def test_nothing_but_noisy_values_depends_on_the_records(terms, tmp_path, capfd)
 def test_errors_are_the_same_for_every_table():
     def refused(table, **terms):
         try:
-            PrivateKMeans(**({"n_clusters": 2, "bounds": (0, 1), "ledger": Ledger.in_memory(epsilon="0.5")} | terms)).fit(table)
+            PrivateKMeans(
+                **({"n_clusters": 2, "bounds": (0, 1), "ledger": Ledger.in_memory(epsilon="0.5")} | terms)
+            ).fit(table)
         except Exception as error:
             return type(error), str(error)
         return None
@@ -177,10 +191,24 @@ def test_a_canary_record_is_nowhere_but_in_the_noise(tmp_path, capfd):
     canary, path = 123.456789, tmp_path / "t.json"
     table = np.full((3, 2), canary)
     ledger = Ledger.create(tmp_path / "l.db", epsilon=2)
-    transcript = release(KMeans(n_clusters=2), table, domain=Box([0, 0], [1000, 1000]), epsilon=1, path=path, ledger=ledger, random_state=987654321)  # fmt: skip
+    terms = {
+        "domain": Box([0, 0], [1000, 1000]),
+        "epsilon": 1,
+        "path": path,
+        "ledger": ledger,
+        "random_state": 987654321,
+    }
+    transcript = release(KMeans(n_clusters=2), table, **terms)
     model = PrivateKMeans(n_clusters=2, bounds=(0, 1000), ledger=ledger, postprocess="none").fit(table)
     unit = 2 * canary / 1000 - 1
-    texts = [path.read_text(), repr(transcript), str(transcript), repr(model), str(vars(model)), json.dumps(ledger.export())]
+    texts = [
+        path.read_text(),
+        repr(transcript),
+        str(transcript),
+        repr(model),
+        str(vars(model)),
+        json.dumps(ledger.export()),
+    ]
     texts += [*capfd.readouterr()]
     for text in texts:
         for secret in (str(canary), f"{unit:.6f}", str(int(unit * 2**30)), "987654321"):
@@ -188,9 +216,11 @@ def test_a_canary_record_is_nowhere_but_in_the_noise(tmp_path, capfd):
 
 
 def test_simulated_streams_repeat_for_a_seed_and_differ_between_rounds():
-    draws = {(seed, n): tuple(_Streams(seed, "simulated").noise(n).laplace([0] * 20, 1e6)) for seed, n in itertools.product((0, 1), range(5))}  # fmt: skip
-    assert len(set(draws.values())) == 10
-    assert draws[0, 3] == tuple(_Streams(0, "simulated").noise(3).laplace([0] * 20, 1e6))
+    def draw(seed, n):
+        return tuple(_Streams(seed, "simulated").noise(n).laplace([0] * 20, 1e6))
+
+    assert len({draw(seed, n) for seed, n in itertools.product((0, 1), range(5))}) == 10
+    assert draw(0, 3) == draw(0, 3)
     harmless = [tuple(_Streams(0, "simulated").harmless(n).standard_normal(5)) for n in range(5)]
     assert len(set(harmless)) == 5
 
@@ -199,7 +229,9 @@ def test_secure_noise_never_repeats_whatever_the_random_state():
     table = TABLES["one"]
 
     def noisy():
-        transcript = release(KMeans(n_clusters=2, n_rounds=3), table, domain=Box([0, 0], [1, 1]), epsilon=1, random_state=3)
+        transcript = release(
+            KMeans(n_clusters=2, n_rounds=3), table, domain=Box([0, 0], [1, 1]), epsilon=1, random_state=3
+        )
         return [r.integers for r in transcript.rounds]
 
     rounds = noisy() + noisy()
@@ -217,8 +249,8 @@ TARGET = np.array([[0.98, 0.99, 1.0]])
 def empirical_epsilon(seed, epsilon=CLAIM):
     """A lower bound of epsilon from draws of the answers of two neighbours: no record, and the target alone.
 
-    Events are level sets of the claimed likelihood ratio, and each value being exactly what it is without noise. Half of
-    the draws pick the event, the other half price it with Clopper-Pearson bounds, so picking costs no confidence.
+    Events are level sets of the claimed likelihood ratio, and each value being exactly what it is without noise. Half
+    of the draws pick the event, the others price it with Clopper-Pearson bounds, so picking costs no confidence.
     """
     query = VoronoiQuery(centers=np.array([[0.5, 0.5, 0.5], [-0.5, -0.5, -0.5]]))
     split = {"count": Fraction(3, 4), "sum": Fraction(1, 4)}
@@ -261,7 +293,9 @@ def test_an_attack_stays_below_the_claim_and_is_sharp(seed):
 @pytest.mark.statistical
 def test_an_attack_catches_half_the_noise(monkeypatch):
     release_properly = Laplace.release
-    monkeypatch.setattr(Laplace, "release", lambda self, totals, scale, noise: release_properly(self, totals, scale / 2, noise))
+    monkeypatch.setattr(
+        Laplace, "release", lambda self, totals, scale, noise: release_properly(self, totals, scale / 2, noise)
+    )
     assert empirical_epsilon(0) > CLAIM
 
 
@@ -278,7 +312,7 @@ def test_an_attack_catches_empty_cells_without_noise(monkeypatch):
 
 @pytest.mark.statistical
 def test_an_attack_catches_swapped_shares(monkeypatch):
-    # diffprivlib's bug: counts are treated with the sums' part of the budget and sensitivity, and sums with the counts'.
+    # Counts are scaled by the sums' part of the budget and their sensitivity, and sums by the counts'.
     factors_properly = Laplace.factors
 
     def swapped(self, sensitivity, weights):

@@ -61,7 +61,8 @@ def request(query, domain, share=Fraction(1)):
 
 def context(domain, mechanism="laplace", epsilon="1", **terms):
     """Terms of a release, with delta where the mechanism needs it."""
-    return Context(domain=domain, epsilon=epsilon, delta="1e-6" if mechanism == "gaussian" else 0, mechanism=mechanism, **terms)  # fmt: skip
+    delta = "1e-6" if mechanism == "gaussian" else 0
+    return Context(domain=domain, epsilon=epsilon, delta=delta, mechanism=mechanism, **terms)
 
 
 def extreme_rows(domain):

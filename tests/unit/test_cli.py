@@ -19,9 +19,9 @@ from recoup import Ledger, Transcript
 from recoup.cli import app
 from recoup.commands.options import read_bounds
 from recoup.commands.output import csv_text
-from recoup.files import write_whole
 from recoup.commands.progress import Progress
 from recoup.errors import BoundsError
+from recoup.files import write_whole
 from recoup.version import __version__
 
 BOUNDS = "age=17:90,hours=1:99"

@@ -136,7 +136,15 @@ def test_json_round_trip(name):
 
 @pytest.mark.parametrize(
     "change",
-    [{"type": "os.system"}, {"type": ["box"]}, {"low": "0"}, {"low": [True]}, {"extra": 1}, {"columns": "a"}, {"high": [-9]}],
+    [
+        {"type": "os.system"},
+        {"type": ["box"]},
+        {"low": "0"},
+        {"low": [True]},
+        {"extra": 1},
+        {"columns": "a"},
+        {"high": [-9]},
+    ],
 )
 def test_a_domain_that_is_not_one_is_refused(change):
     value = Box([0], [1], ("a",)).to_json() | change

@@ -32,7 +32,8 @@ def test_ties_go_to_the_lowest_index():
 
 
 def test_sensitivities_follow_from_query_and_domain():
-    for domain, l1, l2 in [(Box([0, 0], [1, 1]), 2, 2**0.5), (L1Ball([0, 0], [1, 1]), 1, 1), (L2Ball([0, 0], [1, 1]), 2**0.5, 1)]:  # fmt: skip
+    low, high, root = [0, 0], [1, 1], 2**0.5
+    for domain, l1, l2 in [(Box(low, high), 2, root), (L1Ball(low, high), 1, 1), (L2Ball(low, high), root, 1)]:
         count, total = VoronoiQuery(centers=CENTERS).sensitivity(domain).blocks
         assert (count.name, count.size, count.ones, total.name, total.size) == ("count", 2, 1, "sum", 4)
         np.testing.assert_allclose(total.l1, l1)

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 
-from recoup.curator import csv_lines, tables
+from recoup.curator import csv_lines
 from recoup.curator.tables import Table, open_table
 from recoup.errors import ColumnTypeError, DataError, RecoupError, UnknownColumnError, UnreadableFileError
 

@@ -32,7 +32,12 @@ def mixed():
     share = Fraction(1, 2 * len(queries(2)))
     rounds = tuple(curator.answer(request(query, domain, share)) for query in queries(2).values())
     return Transcript(
-        context=terms, algorithm={"type": "x"}, rounds=rounds, simulated=True, lost=(Fraction(1, 4),), pending=Fraction(1, 8)
+        context=terms,
+        algorithm={"type": "x"},
+        rounds=rounds,
+        simulated=True,
+        lost=(Fraction(1, 4),),
+        pending=Fraction(1, 8),
     )
 
 

@@ -18,6 +18,10 @@ class Algorithm(Protocol):
 
     type_name: ClassVar[str]
 
+    @property
+    def n_clusters(self) -> int:
+        """How many clusters its answer has."""
+
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
         """The next query and its share of the budget, or none when the algorithm is done."""
 

@@ -36,11 +36,11 @@ def spread_centers(domain: Domain, n_clusters: int, rng: np.random.Generator) ->
         while (centers := _packed_in_box(domain.n_columns, n_clusters, radius, rng)) is None:
             radius /= 2.0
         return centers
-    best = _uniform(domain, n_clusters, rng)
+    best = uniform_points(domain, n_clusters, rng)
     low, high = 0.0, 2.0 * float(np.sqrt(domain.n_columns))
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
-        centers = _apart(lambda n: _uniform(domain, n, rng), n_clusters, middle)
+        centers = _apart(lambda n: uniform_points(domain, n, rng), n_clusters, middle)
         if centers is None:
             high = middle
         else:
@@ -66,8 +66,11 @@ def _apart(draw, n_clusters: int, distance: float) -> Array | None:  # type: ign
     return centers
 
 
-def _uniform(domain: Domain, n: int, rng: np.random.Generator) -> Array:
+def uniform_points(domain: Domain, n: int, rng: np.random.Generator) -> Array:
+    """Draw points uniformly from the unit domain (from the whole ball, then clipped, if it is wider than the box)."""
     d = domain.n_columns
+    if domain.kind == "box":
+        return rng.uniform(-1.0, 1.0, size=(n, d))
     _, radius = domain.shape()
     if domain.kind == "l1":
         sides = rng.standard_exponential((n, d + 1))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from recoup.algorithms.adaptive import AdaptiveKMeans
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.lloyd import KMeans
 from recoup.errors import ParameterError, TranscriptFormatError
 
-ALGORITHMS: dict[str, type[Algorithm]] = {a.type_name: a for a in (KMeans,)}
+ALGORITHMS: dict[str, type[Algorithm]] = {a.type_name: a for a in (AdaptiveKMeans, KMeans)}
 
 
 def algorithm_from_json(value: Mapping[str, Any]) -> Algorithm:

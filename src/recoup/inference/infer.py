@@ -14,10 +14,12 @@ from recoup.errors import ParameterError
 from recoup.inference.diagnostics import Diagnostics, mixing_of, residuals_of
 from recoup.inference.inferred import InferredDataset, WeightedPoints
 from recoup.inference.maxent import default_temperature, explain
+from recoup.inference.measure import infer_measure
 from recoup.inference.metropolis import CellRound, Chain, Proposal, Target, sample_chains
 from recoup.inference.rounds import Cells, made_consistent, voronoi_cells_of
 from recoup.inference.support import NARROW_SPREADS, WIDE_SPREADS, around_means
 from recoup.queries.base import Array
+from recoup.queries.voronoi import VoronoiQuery
 from recoup.transcript import Transcript
 
 Method = Literal["maxent", "mcmc", "consistency"]
@@ -66,8 +68,10 @@ def infer(
         raise ParameterError(f"method={method!r}: choose one of {', '.join(METHODS)}.")
     if method == "consistency":
         return _consistency(transcript)
-    if method == "maxent":
+    if method == "maxent" and _is_lloyd(transcript):
         return _maximum_entropy(transcript, _seeded(random_state), n_points)
+    if method == "maxent":
+        return _maximum_entropy_of_any(transcript, _seeded(random_state), n_points)
     if not (np.isfinite(proposal_variance) and proposal_variance > 0):
         raise ParameterError(f"proposal_variance={proposal_variance!r}: give a positive number.")
     return _metropolis(transcript, _seeded(random_state), n_steps, proposal_variance, n_chains, raw, on_progress)
@@ -95,6 +99,30 @@ def _consistency(transcript: Transcript) -> InferredDataset:
             dual_residual=result.dual_residual,
         ),
     )
+
+
+def _is_lloyd(transcript: Transcript) -> bool:
+    """Whether every round has absolute sums: then the means of the cells say where the support should be."""
+    return all(isinstance(r.query, VoronoiQuery) and r.query.sums == "absolute" for r in transcript.rounds)
+
+
+def _maximum_entropy_of_any(transcript: Transcript, rng: np.random.Generator, n_points: int) -> InferredDataset:
+    clock = time.perf_counter()
+    context = transcript.context
+    measure = infer_measure(context, transcript.rounds, rng, n_points=n_points)
+    seconds = {"solver": time.perf_counter() - clock}
+    misfits, log_likelihood = residuals_of(context, transcript.rounds, measure.points, measure.weights)
+    solution = measure.solution
+    diagnostics = Diagnostics(
+        seconds=seconds,
+        residuals=misfits,
+        log_likelihood=log_likelihood,
+        converged=solution is None or solution.converged,
+        gap=None if solution is None else solution.gap,
+        gap_per_row=None if solution is None else solution.gap_per_row,
+        n_iterations=None if solution is None else solution.n_steps,
+    )
+    return _assembled(transcript, "maxent", measure.points, measure.weights, diagnostics)
 
 
 def _maximum_entropy(transcript: Transcript, rng: np.random.Generator, n_points: int) -> InferredDataset:

@@ -14,13 +14,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse import csr_array
+from threadpoolctl import ThreadpoolController
 
 from recoup.errors import ParameterError
 from recoup.kernels import maxent as kernels
@@ -33,6 +36,7 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 _DENSE_ROWS = 3000
 _ARMIJO, _TO_BOUNDARY = 1e-4, 0.95
 _CG_ACCURACY, _CG_STEPS = 0.1, 300
+_THREADED_ROWS = 1200  # of a Cholesky factorisation
 _THREADED_WORK = 4_000_000  # products in a Gram matrix below which a second thread does not pay
 
 
@@ -442,7 +446,8 @@ def solve(
     if warm_start is not None:
         u = np.asarray(warm_start, np.float64)[rows.external]
         u = np.where(problem.gaussian, u, np.clip(u, -0.95, 0.95))
-    point, n_steps = _ascend(problem, u, tolerance * rows.size, max_steps)
+    with _blas_threads(rows.size):
+        point, n_steps = _ascend(problem, u, tolerance * rows.size, max_steps)
     measure = np.empty(len(weights))
     measure[rows.points] = point.measure
     if groups is not None:
@@ -460,6 +465,16 @@ def solve(
         converged=point.gap <= tolerance * rows.size,
         seconds=time.perf_counter() - start,
     )
+
+
+def _blas_threads(n_rows: int) -> AbstractContextManager[object]:
+    """One BLAS thread for small systems: several spin while they wait, up to 15 times slower on a busy machine."""
+    return _blas().limit(limits=1, user_api="blas") if n_rows < _THREADED_ROWS else nullcontext()
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def _ascend(problem: _Problem, u: Floats, wanted_gap: float, max_steps: int) -> tuple[_Point, int]:

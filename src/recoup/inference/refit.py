@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from recoup.algorithms.lloyd import positive_whole
+from recoup.algorithms.lloyd import KMeans, positive_whole
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.domain import Domain
 from recoup.errors import ParameterError
@@ -15,7 +15,8 @@ from recoup.kernels.weighted_kmeans import Clustering, weighted_inertia, weighte
 from recoup.queries.base import Array
 from recoup.transcript import Transcript
 
-_RESTARTS = 5
+_LLOYD_RESTARTS = 5  # beside the last iterate, which is a good start
+_RESTARTS = 40
 
 
 def refit(
@@ -23,7 +24,7 @@ def refit(
     inferred: InferredDataset | None = None,
     *,
     n_clusters: int | None = None,
-    n_restarts: int = _RESTARTS,
+    n_restarts: int | None = None,
     random_state: Any = None,
 ) -> Array:
     """The centres of a transcript in the user's units.
@@ -32,7 +33,8 @@ def refit(
         transcript: what was released.
         inferred: the data set to cluster; none for the algorithm's own answer, the last iterate.
         n_clusters: another number of clusters than the transcript's, at no cost; needs inferred data.
-        n_restarts: greedy k-means++ starts beside the last iterate; the best on the inferred data is kept.
+        n_restarts: greedy k-means++ starts, for DP-KMEANS beside the last iterate; the best on the inferred data is
+            kept.
         random_state: harmless randomness.
 
     Returns:
@@ -48,18 +50,20 @@ def refit(
     """
     context = transcript.context
     algorithm = algorithm_from_json(transcript.algorithm)
-    last = algorithm.estimate(context, transcript.rounds)
+    wanted = algorithm.n_clusters if n_clusters is None else positive_whole(n_clusters, "n_clusters")
     if inferred is None:
-        if n_clusters is not None and n_clusters != len(last):
+        if wanted != algorithm.n_clusters:
             raise ParameterError("another number of clusters needs an inferred data set: refit(transcript, inferred).")
-        return context.domain.from_unit(last)
-    wanted = len(last) if n_clusters is None else positive_whole(n_clusters, "n_clusters")
+        return context.domain.from_unit(algorithm.estimate(context, transcript.rounds))
     if len(inferred.points) == wanted:
         return context.domain.from_unit(context.domain.to_unit(inferred.points))
     rng = np.random.default_rng(random_state)
     points = context.domain.to_unit(inferred.points)
+    if n_restarts is None:
+        n_restarts = _LLOYD_RESTARTS if isinstance(algorithm, KMeans) else _RESTARTS
     found = weighted_kmeans(points, inferred.weights, wanted, n_restarts=n_restarts, rng=rng)
-    if wanted == len(last):
+    if isinstance(algorithm, KMeans) and wanted == algorithm.n_clusters:
+        last = algorithm.estimate(context, transcript.rounds)
         from_last = weighted_kmeans(points, inferred.weights, wanted, n_restarts=0, rng=rng, starts=last[None])
         if not _may_replace(found, from_last, inferred, context.domain):
             found = from_last

@@ -1,0 +1,184 @@
+"""Our default: each query is chosen from everything that was answered so far.
+
+A sliver of the budget counts the records. A first look (a grid in few dimensions, marginals in many) says roughly where
+they are. Rounds of counts in many cells sharpen that; rounds of counts and relative, clipped sums then measure means.
+Between rounds the maximum-entropy measure of all answers so far decides where the next cells lie and how wide they are.
+Cells need not be the clusters: disjoint cells cost no budget, so there are more of them than clusters until the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from recoup.algorithms.lloyd import positive_whole
+from recoup.context import Context, Request
+from recoup.errors import ParameterError
+from recoup.inference.measure import Measure, effective_epsilon, infer_measure, total_of
+from recoup.kernels.weighted_kmeans import weighted_kmeans
+from recoup.queries.base import MAX_SIZE, Array, check_size
+from recoup.queries.grid import GridQuery
+from recoup.queries.histogram import HistogramQuery
+from recoup.queries.voronoi import VoronoiQuery
+from recoup.transcript import Round
+
+_WHOLE = {"count": Fraction(1)}
+_TOTAL_SHARE = Fraction(4, 100)
+_GRID_SHARE = Fraction(40, 100)
+_MARGINALS_SHARE = Fraction(20, 100)
+_COUNTS_SHARE = Fraction(15, 100)
+_COUNT_PART = Fraction(15, 100)  # of a round with sums
+_GRID_DIMENSIONS = 3
+_MAX_GRID_CELLS = 200_000
+_POINTS_BETWEEN = 4_000
+_RESTARTS_BETWEEN = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveKMeans:
+    """Private k-means whose cells and clipping radii are inferred from all earlier rounds.
+
+    Args:
+        n_clusters: K.
+
+    Guarantees: the shares of all rounds add up to 1 exactly; queries depend on noisy answers alone.
+
+    >>> AdaptiveKMeans(n_clusters=3).n_clusters
+    3
+    """
+
+    n_clusters: int
+
+    type_name: ClassVar[str] = "kmeans-adaptive"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_clusters", positive_whole(self.n_clusters, "n_clusters"))
+        if self.n_clusters > MAX_SIZE // 2:
+            raise ParameterError(f"n_clusters={self.n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.")
+
+    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+        """The next stage's query: total, first look, counts, sums; none after the last."""
+        d, k = context.domain.n_columns, self.n_clusters
+        check_size(k * (1 + d))
+        stage = len(rounds)
+        if context.n_records is None:
+            if stage == 0:
+                everything = VoronoiQuery(centers=np.zeros((1, d)), sums="none")
+                return Request(query=everything, share=_TOTAL_SHARE, split=_WHOLE)
+            stage -= 1
+        # The plan must not change on the way, or its shares would not add up: later totals do not enter it.
+        n = total_of(context, rounds[: len(rounds) - stage + 1]) if rounds else float(context.n_records or 1)
+        first_share = _GRID_SHARE if d <= _GRID_DIMENSIONS else _MARGINALS_SHARE
+        if stage == 0:
+            return Request(query=self._first_look(context, n, first_share), share=first_share, split=_WHOLE)
+        stage -= 1
+        n_count_rounds = 1 if d <= _GRID_DIMENSIONS else 2
+        n_sum_rounds = self._sum_rounds(context, n)
+        if stage >= n_count_rounds + n_sum_rounds:
+            return None
+        measure = infer_measure(context, rounds, rng, n_points=_POINTS_BETWEEN)
+        if stage < n_count_rounds:
+            share = _COUNTS_SHARE / n_count_rounds
+            query = self._counts(measure, n * effective_epsilon(context, float(share)), rng)
+            return Request(query=query, share=share, split=_WHOLE)
+        spent = _COUNTS_SHARE + first_share + (_TOTAL_SHARE if context.n_records is None else 0)
+        share = (1 - spent) / n_sum_rounds
+        query = self._sums(context, measure, n, share, stage - n_count_rounds, n_sum_rounds, rng)
+        return Request(query=query, share=share, split={"count": _COUNT_PART, "sum": 1 - _COUNT_PART})
+
+    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+        """The clusters of the measure that explains all rounds; from a fixed seed, so that it is reproducible."""
+        if not rounds:
+            raise ParameterError("there is no estimate before the first round.")
+        rng = np.random.default_rng(0)
+        measure = infer_measure(context, rounds, rng, n_points=_POINTS_BETWEEN)
+        return context.domain.clip(_kmeans(measure, self.n_clusters, 10, rng))
+
+    def to_json(self) -> dict[str, Any]:
+        """The public description that a transcript carries."""
+        return {"type": self.type_name, "n_clusters": self.n_clusters}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Read an algorithm back from its description."""
+        return cls(n_clusters=value["n_clusters"])
+
+    def _first_look(self, context: Context, n: float, share: Fraction) -> GridQuery | HistogramQuery:
+        d = context.domain.n_columns
+        strength = n * effective_epsilon(context, float(share))
+        if d <= _GRID_DIMENSIONS:
+            side = max(2 * self.n_clusters ** (1 / d), (strength / 10) ** (2 / (2 + d)))
+            return GridQuery(sides=(int(np.clip(round(side), 2, int(_MAX_GRID_CELLS ** (1 / d)))),) * d)
+        return HistogramQuery.one_way(dimension=d, bins=int(np.clip(np.sqrt(strength / (2 * d)), 4, 32)))
+
+    def _sum_rounds(self, context: Context, n: float) -> int:
+        per_cluster = n * effective_epsilon(context) / self.n_clusters
+        if context.domain.n_columns <= _GRID_DIMENSIONS or per_cluster < 300:
+            return 2
+        return 3 if per_cluster < 3000 else 4
+
+    def _counts(self, measure: Measure, strength: float, rng: np.random.Generator) -> VoronoiQuery:
+        k = self.n_clusters
+        n_cells = int(np.clip(strength / 8, max(3 * k, 60), max(3 * k, 150)))
+        return VoronoiQuery(centers=_kmeans(measure, n_cells, 2, rng), sums="none")
+
+    def _sums(
+        self,
+        context: Context,
+        measure: Measure,
+        n: float,
+        share: Fraction,
+        step: int,
+        n_steps: int,
+        rng: np.random.Generator,
+    ) -> VoronoiQuery:
+        d, k, norm = context.domain.n_columns, self.n_clusters, context.noise.norm
+        strength = n * effective_epsilon(context, float(share * (1 - _COUNT_PART)))
+        most = float(np.clip(0.085 * strength / d, k, 3 * k))
+        n_cells = max(k, round(most * (k / most) ** (step / max(n_steps - 1, 1))))
+        centers = _kmeans(measure, n_cells, _RESTARTS_BETWEEN, rng)
+        level = float(np.clip(1 - np.sqrt(2 * d) * n_cells / (0.2 * strength), 0.5, 0.998))
+        return VoronoiQuery(
+            centers=centers, sums="relative", radii=_radii(measure, centers, level, norm, context), norm=norm
+        )
+
+
+def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: np.random.Generator) -> Array:
+    kept = measure.weights > 1e-3 * measure.weights.mean()
+    return weighted_kmeans(
+        measure.points[kept],
+        measure.weights[kept],
+        n_cells,
+        n_restarts=n_restarts,
+        rng=rng,
+        max_iterations=60,
+        tolerance=1e-4,
+    ).centers
+
+
+def _radii(measure: Measure, centers: Array, level: float, norm: int, context: Context) -> Array:
+    """A quantile of the distance to the centre in each cell, under the inferred measure."""
+    cells = VoronoiQuery(centers=centers, sums="none").cells(measure.points)
+    offsets = measure.points - centers[cells]
+    distances = np.abs(offsets).sum(axis=1) if norm == 1 else np.sqrt((offsets**2).sum(axis=1))
+    radii = np.full(len(centers), weighted_quantile(distances, measure.weights, level))
+    for cell in range(len(centers)):
+        inside = cells == cell
+        if inside.sum() > 5 and measure.weights[inside].sum() > 0:
+            radii[cell] = weighted_quantile(distances[inside], measure.weights[inside], level)
+    return np.asarray(np.clip(radii, 0.02, 2 * context.domain.sum_bound(norm)))
+
+
+def weighted_quantile(values: Array, weights: Array, level: float) -> float:
+    """The smallest value up to which the weights reach a level of their sum.
+
+    >>> weighted_quantile(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 2.0]), 0.5)
+    2.0
+    """
+    order = np.argsort(values)
+    cumulative = np.cumsum(weights[order])
+    return float(values[order][min(np.searchsorted(cumulative, level * cumulative[-1]), len(values) - 1)])

@@ -1,0 +1,263 @@
+"""What the data was like, given any rounds: a maximum-entropy measure on a support drawn from what was released.
+
+The support is drawn in passes. The first uses a first look (a grid or marginals, denoised) or uniform points, and the
+noisy means of the cells; later passes also resample the measure of the pass before, so that points move to where the
+mass is. Everything is a function of the rounds and harmless randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from recoup.algorithms.initial import uniform_points
+from recoup.context import Context
+from recoup.inference.maxent import rows_of
+from recoup.inference.newton import Block, Partition, Solution, solve
+from recoup.queries.base import Array
+from recoup.queries.grid import GridQuery
+from recoup.queries.histogram import HistogramQuery
+from recoup.queries.voronoi import VoronoiQuery
+from recoup.transcript import Round
+
+FIRST_LOOK = (GridQuery, HistogramQuery)
+_MAX_GRID_ROWS = 600
+_UNIFORM_SHARE = 0.03
+_MEAN_SPREADS = (0.02, 0.05, 0.1, 0.2)
+_JITTERS = (0.02, 0.05, 0.1)
+_LARGEST_MEAN_ERROR = 0.3
+_TILT_GRID, _TILT_OTHER = 15.0, 50.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """Weighted points of the unit domain that explain the rounds.
+
+    Attributes:
+        points: (m, d) support.
+        weights: (m,), of the inferred number of records.
+        solution: the solver's certificate; none if there was nothing to explain.
+    """
+
+    points: Array
+    weights: Array
+    solution: Solution | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixture:
+    """How the support is composed once rounds with sums exist: shares of the first look, of cells, of the last pass."""
+
+    first_look: float = 0.5
+    cells: float = 0.35
+    resampled: float = 0.15
+
+
+def infer_measure(
+    context: Context,
+    rounds: Sequence[Round],
+    rng: np.random.Generator,
+    *,
+    n_points: int,
+    n_passes: int = 2,
+    mixture: Mixture | None = None,
+    tolerance: float = 0.03,
+) -> Measure:
+    """Infer a measure from rounds of any mix of counts and sums.
+
+    Args:
+        context: the terms of the release.
+        rounds: queries with their noisy answers.
+        rng: harmless randomness.
+        n_points: points of the support.
+        n_passes: how often the support is drawn and the measure solved for.
+        mixture: the composition of the support.
+        tolerance: the duality gap, in nats for each noisy value, at which the solver stops.
+
+    Returns:
+        The measure of the last pass.
+    """
+    mixture = Mixture() if mixture is None else mixture
+    total = total_of(context, rounds)
+    found: Measure | None = None
+    for _ in range(n_passes):
+        points = _support(context, rounds, found, total, n_points, rng, mixture)
+        blocks, observed, scales = observations(rounds, points)
+        weights = np.full(n_points, total / n_points)
+        if not blocks:
+            return Measure(points=points, weights=weights, solution=None)
+        solution = solve(
+            blocks,
+            observed,
+            scales,
+            weights,
+            temperature=temperature_of(context, rounds),
+            noise=context.mechanism,
+            tolerance=tolerance,
+            max_steps=60,
+        )
+        found = Measure(points=points, weights=solution.measure, solution=solution)
+    assert found is not None
+    return found
+
+
+def effective_epsilon(context: Context, share: float = 1.0) -> float:
+    """The epsilon of Laplace noise that would be as strong as a count's noise at this share of the budget."""
+    amount = float(context.budget.amount) * share
+    if context.budget_measure == "pure":
+        return amount / context.records_per_person
+    return 2.0 * float(np.sqrt(amount)) / context.records_per_person
+
+
+def temperature_of(context: Context, rounds: Sequence[Round]) -> float:
+    """The weight of the entropy: all rows of one record weigh at most epsilon, so tilts stay within e^(+-L)."""
+    grid = any(isinstance(answered.query, GridQuery) for answered in rounds)
+    return effective_epsilon(context) / (_TILT_GRID if grid else _TILT_OTHER)
+
+
+def total_of(context: Context, rounds: Sequence[Round]) -> float:
+    """The number of records that all count totals support together, each weighted by its precision; at least 1."""
+    weighted = precision = 0.0
+    for answered in rounds:
+        query, noisy, scales = answered.query, answered.noisy, answered.scales
+        if isinstance(query, HistogramQuery):
+            n_values, repeats = query.size, len(query.marginals)
+        elif isinstance(query, VoronoiQuery):
+            n_values, repeats = query.n_cells, 1
+        elif isinstance(query, GridQuery):
+            n_values, repeats = query.size, 1
+        else:
+            continue
+        estimate = noisy[:n_values].sum() / repeats
+        variance = context.noise.deviation(1.0) ** 2 * float((scales[:n_values] ** 2).sum()) / repeats**2
+        weighted += estimate / variance
+        precision += 1.0 / variance
+    if precision == 0.0:
+        return float(context.n_records or 1000)
+    return max(1.0, weighted / precision)
+
+
+def observations(rounds: Sequence[Round], points: Array) -> tuple[list[Block], Array, Array]:
+    """Stack the rounds' rows on a support; a fine grid is read in coarser cells, empty ones of which drop out."""
+    blocks: list[Block] = []
+    observed, scales = [np.empty(0)], [np.empty(0)]
+    for answered in rounds:
+        query = answered.query
+        if isinstance(query, VoronoiQuery) and query.n_cells == 1 and query.sums == "none":
+            continue  # a count of everything is in the total, which is fixed
+        if isinstance(query, GridQuery):
+            block, noisy, scale = _coarse_grid(query, answered, points)
+            blocks.append(block)
+            observed.append(noisy)
+            scales.append(scale)
+            continue
+        blocks.extend(rows_of(query, points))
+        observed.append(answered.noisy)
+        scales.append(answered.scales)
+    return blocks, np.concatenate(observed), np.concatenate(scales)
+
+
+def denoised(noisy: Array, total: float) -> Array:
+    """The nearest counts that are not negative and add up to the total.
+
+    >>> denoised(np.array([3.0, -1.0, 2.0]), 4.0)
+    array([2.5, 0. , 1.5])
+    """
+    descending = -np.sort(-noisy)
+    shifts = (np.cumsum(descending) - total) / np.arange(1, noisy.size + 1)
+    return np.asarray(np.maximum(noisy - shifts[np.nonzero(descending > shifts)[0][-1]], 0.0))
+
+
+def _coarse_grid(query: GridQuery, answered: Round, points: Array) -> tuple[Partition, Array, Array]:
+    merge = 1
+    while np.prod([-(-side // merge) for side in query.sides]) > _MAX_GRID_ROWS:
+        merge += 1
+    index = np.stack(np.unravel_index(np.arange(query.size), query.sides))
+    coarse_sides = [-(-side // merge) for side in query.sides]
+    coarse = np.ravel_multi_index(tuple(index // merge), coarse_sides)
+    size = int(np.prod(coarse_sides))
+    noisy = np.bincount(coarse, answered.noisy, minlength=size)
+    n_merged = np.bincount(coarse, minlength=size)
+    used, cells = np.unique(coarse[query.marginal.cells(points)], return_inverse=True)
+    # The sum of several noises is treated as one of the same kind with the same variance.
+    scale = float(answered.scales[0]) * np.sqrt(n_merged[used])
+    return Partition(cells=cells.ravel(), n_cells=len(used)), noisy[used], scale
+
+
+def _support(
+    context: Context,
+    rounds: Sequence[Round],
+    last: Measure | None,
+    total: float,
+    n_points: int,
+    rng: np.random.Generator,
+    mixture: Mixture,
+) -> Array:
+    with_sums = [r for r in rounds if isinstance(r.query, VoronoiQuery) and r.query.sums != "none"]
+    n_cells = int(n_points * mixture.cells) if with_sums else 0
+    resampled = mixture.resampled if with_sums else 2 * mixture.resampled
+    n_resampled = 0 if last is None else int(n_points * resampled)
+    parts = [_from_first_look(context, rounds, total, n_points - n_cells - n_resampled, rng)]
+    # Spreads are for the box; the unit balls are about half as wide.
+    width = 1.0 if context.domain.kind == "box" else 0.5
+    if n_cells:
+        parts.append(_around_cells(context, with_sums, n_cells, width, rng))
+    if last is not None and n_resampled:
+        chosen = rng.choice(len(last.points), size=n_resampled, p=last.weights / last.weights.sum())
+        parts.append(_jittered(context, last.points[chosen], width * rng.choice(_JITTERS, n_resampled), rng))
+    return np.concatenate(parts)
+
+
+def _from_first_look(
+    context: Context, rounds: Sequence[Round], total: float, n_points: int, rng: np.random.Generator
+) -> Array:
+    """The denoised grid, or the product of the denoised marginals, with some uniform points; without one, uniform."""
+    look = next((r for r in rounds if isinstance(r.query, FIRST_LOOK)), None)
+    n_uniform = n_points if look is None else round(n_points * _UNIFORM_SHARE)
+    parts = [uniform_points(context.domain, n_uniform, rng)]
+    if look is not None:
+        query, noisy, n = look.query, look.noisy, n_points - n_uniform
+        marginals = [query.marginal] if isinstance(query, GridQuery) else list(query.marginals)  # type: ignore[attr-defined]
+        columns = np.empty((n, context.domain.n_columns))
+        columns[:] = uniform_points(context.domain, n, rng)
+        start = 0
+        for marginal in marginals:
+            weights = denoised(noisy[start : start + marginal.size], total)
+            start += marginal.size
+            cells = rng.choice(marginal.size, size=n, p=weights / weights.sum())
+            sides = np.array(marginal.sides)
+            corner = np.stack(np.unravel_index(cells, marginal.sides), axis=1)
+            columns[:, list(marginal.columns)] = (corner + rng.random(corner.shape)) / sides * 2.0 - 1.0
+        parts.append(context.domain.clip(columns))
+    return np.concatenate(parts)
+
+
+def _around_cells(
+    context: Context, rounds: Sequence[Round], n_points: int, width: float, rng: np.random.Generator
+) -> Array:
+    """Points around the noisy means of all cells with sums, as often as their counts say."""
+    means, errors, weights = [], [], []
+    for answered in rounds:
+        query = answered.query
+        assert isinstance(query, VoronoiQuery)
+        k = query.n_cells
+        counts = np.maximum(answered.noisy[:k], 0.0)
+        divisor = np.maximum(counts, answered.scales[0])
+        offsets = answered.noisy[k:].reshape(query.centers.shape) / divisor[:, None]
+        if query.radii is None:
+            means.append(np.where((counts >= answered.scales[0])[:, None], offsets, query.centers))
+        else:
+            length = np.abs(offsets).sum(axis=1) if query.norm == 1 else np.sqrt((offsets**2).sum(axis=1))
+            means.append(query.centers + offsets * np.minimum(1.0, query.radii / np.maximum(length, 1e-12))[:, None])
+        errors.append(np.minimum(answered.scales[k :: query.n_columns][:k] / divisor, _LARGEST_MEAN_ERROR))
+        weights.append(counts / max(counts.sum(), 1e-9) + 1e-12)
+    weight = np.concatenate(weights)
+    chosen = rng.choice(len(weight), size=n_points, p=weight / weight.sum())
+    spread = np.sqrt((width * rng.choice(_MEAN_SPREADS, n_points)) ** 2 + np.concatenate(errors)[chosen] ** 2)
+    return _jittered(context, context.domain.clip(np.concatenate(means))[chosen], spread, rng)
+
+
+def _jittered(context: Context, points: Array, spread: Array, rng: np.random.Generator) -> Array:
+    return context.domain.clip(points + spread[:, None] * rng.standard_normal(points.shape))

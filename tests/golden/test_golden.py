@@ -1,0 +1,69 @@
+"""Transcripts of every schema version that was ever written load for ever, with exactly these values."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recoup import Box, L2Ball, Transcript, refit
+from recoup.transcript import SCHEMA_VERSION
+
+FOLDER = Path(__file__).parent
+
+
+def test_the_current_version_has_golden_files():
+    assert {p.name for p in FOLDER.glob(f"*-v{SCHEMA_VERSION}.json")} >= {
+        f"lloyd-v{SCHEMA_VERSION}.json",
+        f"every-query-v{SCHEMA_VERSION}.json",
+    }
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_every_golden_file_loads_and_says_that_it_is_not_private(path):
+    transcript = Transcript.load(path)
+    assert transcript.statement.startswith("NOT PRIVATE")
+
+
+def test_lloyd_v1():
+    transcript = Transcript.load(FOLDER / "lloyd-v1.json")
+    assert transcript.context.domain == Box([0, 0], [50, 10], ("age", "visits"))
+    assert (transcript.context.epsilon, transcript.context.delta) == (Fraction(7, 10), 0)
+    assert transcript.algorithm == {"type": "kmeans-lloyd", "n_clusters": 2, "n_rounds": 3}
+    assert transcript.library_version == "0.1.0"
+    assert [r.share for r in transcript.rounds] == [Fraction(1, 3)] * 3
+    assert [r.price.amount for r in transcript.rounds] == [Fraction(8406719304424925, 36028797018963968)] * 3
+    first = transcript.rounds[0]
+    assert first.integers[:3] == (137995842690, 129430458242, -27719603333)
+    assert (first.weights, first.scale) == ((2**29, 2**29), 4601750674.285715)
+    assert first.noisy[:2].tolist() == [257.0372870005667, 241.08301520720124]
+    assert transcript.rounds[2].noisy[-1] == -37.923331674222865
+    expected = [[15.710903661226972, 2.4181988836305353], [21.62743381868309, 4.228297517912912]]
+    np.testing.assert_allclose(refit(transcript, None), expected, rtol=1e-12)
+
+
+def test_every_query_v1():
+    transcript = Transcript.load(FOLDER / "every-query-v1.json")
+    context = transcript.context
+    assert context.domain == L2Ball([-1, 0], [1, 4], radius=1.25)
+    assert (context.mechanism, context.n_records, context.records_per_person) == ("gaussian", 1000, 3)
+    assert (transcript.lost, transcript.pending) == ((Fraction(1, 20),), Fraction(1, 40))
+    assert transcript.shares_spent == Fraction(27, 40)
+    assert transcript.amount_spent == Fraction(7622484759160959, 144115188075855872)
+    assert [(r.query.type_name, r.query.size) for r in transcript.rounds] == [
+        *(("voronoi", 2), ("voronoi", 6), ("voronoi", 6), ("grid", 6), ("histogram", 8), ("histogram", 4))
+    ]
+    assert [getattr(r.query, "sums", None) for r in transcript.rounds[:3]] == ["none", "absolute", "relative"]
+    assert transcript.rounds[2].query.radii.tolist() == [0.25, 0.5]
+    assert transcript.rounds[1].weights == (619925131, 876706528)
+    assert {r.scale for r in transcript.rounds} == {24259863116.47132}
+    assert [float(r.noisy[-1]) for r in transcript.rounds] == [
+        *(132.18914812523872, 6.004742886441457, -14.169845525561433),
+        *(25.840176034718752, 27.647830936672985, 68.9081704383716),
+    ]
+
+
+def test_writing_a_golden_transcript_gives_its_file_again():
+    for path in FOLDER.glob(f"*-v{SCHEMA_VERSION}.json"):
+        assert Transcript.load(path).to_json() == json.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,217 @@
+"""Driving an algorithm: saving, resuming, refusing, and what a failure costs."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from recoup import Box, KMeans, Ledger, Transcript, release
+from recoup.context import Context, Request
+from recoup.curator.curator import Curator
+from recoup.curator.source import open_source
+from recoup.errors import (
+    BudgetError,
+    BudgetExceededError,
+    DataError,
+    LedgerLockedError,
+    ParameterError,
+    TranscriptError,
+)
+from recoup.queries.grid import GridQuery
+
+BOX = Box([0, 0], [1, 1])
+X = np.random.default_rng(0).uniform(size=(300, 2))
+ALGORITHM = KMeans(n_clusters=2, n_rounds=4)
+
+
+def run(x=X, **terms):
+    return release(ALGORITHM, x, **({"domain": BOX, "epsilon": 1, "random_state": 0} | terms))
+
+
+class Flaky:
+    """A source that fails once, at its second question."""
+
+    def __init__(self, error):
+        self.source, self.error, self.n_asked = open_source(X, BOX), error, 0
+
+    def total(self, query, factors):
+        self.n_asked += 1
+        if self.n_asked == 2:
+            raise self.error
+        return self.source.total(query, factors)
+
+
+def test_every_round_is_saved_before_the_next(tmp_path):
+    path, seen = tmp_path / "t.json", []
+    run(path=path, on_round=lambda n: seen.append((n, len(Transcript.load(path).rounds))))
+    assert seen == [(1, 1), (2, 2), (3, 3), (4, 4)]
+    assert Transcript.load(path).pending is None
+
+
+def test_a_round_is_announced_in_the_file_before_it_is_charged(tmp_path):
+    path, seen = tmp_path / "t.json", []
+
+    class Watching(Flaky):
+        def total(self, query, factors):
+            on_disk = Transcript.load(path)
+            seen.append((len(on_disk.rounds), on_disk.pending))
+            return self.source.total(query, factors)
+
+    run(Watching(None), path=path)
+    assert seen == [(n, Fraction(1, 4)) for n in range(4)]
+
+
+def test_an_existing_file_is_never_overwritten(tmp_path):
+    path = tmp_path / "t.json"
+    path.write_text("precious")
+    with pytest.raises(TranscriptError, match="exists"):
+        run(path=path)
+    assert path.read_text() == "precious"
+
+
+def test_resume_pays_only_for_what_is_missing(tmp_path):
+    path, ledger = tmp_path / "t.json", Ledger.in_memory(epsilon=1)
+    with pytest.raises(RuntimeError):
+        run(Flaky(RuntimeError()), path=path, ledger=ledger)
+    saved = Transcript.load(path)
+    assert (len(saved.rounds), saved.pending) == (1, Fraction(1, 4))
+    done = run(path=path, ledger=ledger, resume=True)
+    assert len(done.rounds) == 4
+    assert done.rounds[0].integers == saved.rounds[0].integers
+    # Who fails in an unknown way may have been charged: the share counts as spent, and later rounds shrink.
+    assert done.lost == (Fraction(1, 4),)
+    assert done.shares_spent == 1
+    assert [r.share for r in done.rounds] == [Fraction(1, 4), *[Fraction(1, 6)] * 3]
+    assert ledger.spent <= 1
+    assert run(path=path, ledger=ledger, resume=True).to_json() == done.to_json()
+
+
+@pytest.mark.parametrize("error", [DataError("a file vanished"), ParameterError("no"), LedgerLockedError("busy")])
+def test_a_refusal_before_any_charge_loses_nothing(tmp_path, error):
+    path = tmp_path / "t.json"
+    with pytest.raises(type(error)):
+        run(Flaky(error), path=path)
+    assert Transcript.load(path).pending is None
+    done = run(path=path, resume=True)
+    assert done.lost == ()
+    assert [r.share for r in done.rounds] == [Fraction(1, 4)] * 4
+
+
+def test_two_crashes_still_fit_into_the_budget(tmp_path):
+    path = tmp_path / "t.json"
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            run(Flaky(RuntimeError()), path=path, resume=path.exists())
+    done = run(path=path, resume=True)
+    assert len(done.rounds) == 4
+    assert len(done.lost) == 2
+    assert done.shares_spent <= 1
+
+
+def test_everything_lost_releases_nothing_more(tmp_path):
+    path = tmp_path / "t.json"
+    started = Transcript(context=Context(domain=BOX, epsilon=1), algorithm=ALGORITHM.to_json(), simulated=False)
+    replace(started, lost=(Fraction(1),)).save(path)
+    assert run(path=path, resume=True).rounds == ()
+
+
+def test_resume_refuses_other_terms(tmp_path):
+    path = tmp_path / "t.json"
+    run(path=path)
+    for terms in ({"epsilon": 2}, {"domain": Box([0, 0], [1, 2])}, {"noise": "simulated"}, {"records_per_person": 2}):
+        with pytest.raises(TranscriptError, match="other terms"):
+            run(path=path, resume=True, **terms)
+    with pytest.raises(ParameterError, match="path"):
+        run(resume=True)
+
+
+def test_resume_without_a_file_starts(tmp_path):
+    assert len(run(path=tmp_path / "t.json", resume=True).rounds) == 4
+
+
+def test_a_ledger_that_is_too_small_refuses_before_anything_is_released(tmp_path):
+    ledger = Ledger.in_memory(epsilon="0.9")
+    with pytest.raises(BudgetExceededError) as caught:
+        run(ledger=ledger, path=tmp_path / "t.json")
+    assert (caught.value.spent, caught.value.asked, caught.value.left) == (0, 1, Fraction(9, 10))
+    assert ledger.entries() == ()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ledger_may_be_a_path(tmp_path):
+    Ledger.create(tmp_path / "l.db", epsilon=1)
+    run(ledger=tmp_path / "l.db")
+    assert Ledger(tmp_path / "l.db").spent <= 1
+    assert len(Ledger(tmp_path / "l.db").entries()) == 4
+
+
+def test_simulated_runs_repeat_and_secure_ones_do_not():
+    a, b, c = (run(noise="simulated", random_state=s) for s in (0, 0, 1))
+    assert a.to_json() == b.to_json() != c.to_json()
+    assert a.simulated
+    assert len({r.integers for r in a.rounds}) == 4
+    assert run().rounds[0].integers != run().rounds[0].integers
+    assert run().rounds[0].query.to_json() == run().rounds[0].query.to_json()
+
+
+@pytest.mark.parametrize("state", [np.random.default_rng(0), np.random.RandomState(0), 5, None])
+def test_random_states(state):
+    assert len(run(random_state=state).rounds) == 4
+
+
+@pytest.mark.parametrize("state", [-1, 1.5, "x", object()])
+def test_bad_random_states_are_refused(state):
+    with pytest.raises(ParameterError, match="random_state"):
+        run(random_state=state)
+
+
+def test_other_bad_arguments_are_refused():
+    with pytest.raises(ParameterError, match="noise"):
+        run(noise="none")
+    with pytest.raises(BudgetError):
+        run(epsilon="a lot")
+    with pytest.raises(BudgetError):
+        run(epsilon=1e-12)
+    with pytest.raises(DataError):
+        run(np.zeros((3, 3)))
+    assert run(delta="0").context.mechanism == "laplace"
+
+
+def test_the_curator_refuses_more_than_the_whole_and_other_blocks():
+    curator = Curator(open_source(X, BOX), Context(domain=BOX, epsilon=1))
+    query = GridQuery(sides=(2, 2))
+    with pytest.raises(ParameterError, match="split"):
+        curator.answer(Request(query=query, share=Fraction(1), split={"sum": Fraction(1)}))
+    with pytest.raises(ParameterError, match="columns"):
+        curator.answer(Request(query=GridQuery(sides=(2,)), share=Fraction(1), split={"count": Fraction(1)}))
+    half = Request(query=query, share=Fraction(2, 3), split={"count": Fraction(1)})
+    curator.answer(half)
+    with pytest.raises(BudgetExceededError):
+        curator.answer(half)
+
+
+def test_a_charge_comes_before_the_noise():
+    ledger, order = Ledger.in_memory(epsilon=1), []
+
+    class Watching:
+        simulated = True
+
+        def laplace(self, totals, scale):
+            order.append(len(ledger.entries()))
+            return list(totals)
+
+    context = Context(domain=BOX, epsilon=1)
+    curator = Curator(open_source(X, BOX), context, ledger=ledger, noise=Watching())
+    for _ in range(3):
+        curator.answer(Request(query=GridQuery(sides=(2, 2)), share=Fraction(1, 3), split={"count": Fraction(1)}))
+    assert order == [1, 2, 3]
+
+
+def test_a_source_that_answers_the_wrong_size_is_refused():
+    class Short:
+        def total(self, query, factors):
+            return [1]
+
+    with pytest.raises(ParameterError, match="totals"):
+        run(Short())

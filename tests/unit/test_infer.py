@@ -1,0 +1,169 @@
+"""Inference and refit from a transcript alone."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import recoup
+from recoup.errors import ParameterError, UnreadableFileError
+from recoup.inference.infer import METHODS
+from recoup.kernels.weighted_kmeans import weighted_inertia
+
+
+def table(seed=0, n=3000, k=4, d=2):
+    rng = np.random.default_rng(seed)
+    centers = rng.uniform(0.15, 0.85, (k, d))
+    return np.clip(centers[rng.integers(0, k, n)] + 0.04 * rng.normal(size=(n, d)), 0, 1)
+
+
+def released(x=None, *, k=4, algorithm=None, epsilon=2.0, delta=0, domain=None, seed=0):
+    x = table() if x is None else x
+    d = x.shape[1]
+    domain = recoup.L1Ball([0.0] * d, [1.0] * d) if domain is None else domain
+    algorithm = recoup.KMeans(n_clusters=k, n_rounds=4) if algorithm is None else algorithm
+    return recoup.release(
+        algorithm, x, domain=domain, epsilon=epsilon, delta=delta, random_state=seed, noise="simulated"
+    )
+
+
+@pytest.mark.parametrize("delta", [0, 1e-6])
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_seed_gives_the_same_result_in_another_process(method, delta, tmp_path):
+    transcript = released(delta=delta)
+    transcript.save(tmp_path / "t.json")
+    here = recoup.refit(transcript, recoup.infer(transcript, method, random_state=3), random_state=4)
+    program = (
+        "import sys, json, recoup\n"
+        "t = recoup.Transcript.load(sys.argv[1])\n"
+        "c = recoup.refit(t, recoup.infer(t, sys.argv[2], random_state=3), random_state=4)\n"
+        "print(json.dumps(c.tolist()))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "t.json"), method], capture_output=True, text=True, check=True
+    )
+    np.testing.assert_array_equal(np.array(json.loads(ran.stdout)), here)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_nearly_noiseless_transcript_gives_nearly_exact_centers(method):
+    x = table(1)
+    transcript = released(x, epsilon=1e5)
+    last = recoup.refit(transcript, None)
+    centers = recoup.refit(transcript, recoup.infer(transcript, method, random_state=0), random_state=0)
+    ones = np.ones(len(x))
+    assert weighted_inertia(x, ones, centers) <= 1.05 * weighted_inertia(x, ones, last)
+
+
+def test_the_sampler_never_scores_below_its_start():
+    inferred = recoup.infer(released(epsilon=0.5), "mcmc", random_state=0, n_steps=5000, n_chains=2)
+    diagnostics = inferred.diagnostics
+    assert max(diagnostics.log_likelihood_trace[0]) >= diagnostics.log_likelihood_trace[0][0]
+    assert len(diagnostics.acceptance) == len(inferred.draws) == 2
+    assert all(0 < a < 1 for a in diagnostics.acceptance)
+    assert diagnostics.ess > 0
+    assert diagnostics.r_hat > 0
+    assert set(diagnostics.seconds) == {"consistency", "sampling", "diagnostics"}
+    assert len(diagnostics.residuals) == 4
+    json.dumps(diagnostics.to_json())
+
+
+def test_grouping_records_that_never_moved_keeps_the_data_set():
+    transcript = released(epsilon=0.5)
+    inferred = recoup.infer(transcript, "mcmc", random_state=0, n_steps=100)
+    n = inferred.n_records
+    assert n == round(n)
+    assert len(inferred.points) <= 4 + 100
+    assert len(inferred.draws[0]) == n
+
+
+def test_raw_values_are_an_option_of_the_sampler():
+    transcript = released(epsilon=0.3)
+    raw = recoup.infer(transcript, "mcmc", random_state=0, raw=True)
+    assert np.isfinite(recoup.refit(transcript, raw, random_state=0)).all()
+
+
+def test_a_huge_table_is_sampled_with_weighted_points(monkeypatch):
+    monkeypatch.setattr("recoup.inference.infer.MAX_LATENT_RECORDS", 500)
+    transcript = released()
+    inferred = recoup.infer(transcript, "mcmc", random_state=0)
+    assert inferred.n_records == pytest.approx(3000, rel=0.1)
+    assert len(inferred.draws[0]) == 500
+
+
+def test_an_interrupted_run_keeps_the_best_found_so_far():
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    transcript = released()
+    inferred = recoup.infer(transcript, "mcmc", random_state=0, n_steps=10**8, on_progress=stop)
+    assert inferred.diagnostics.interrupted
+    assert np.isfinite(recoup.refit(transcript, inferred, random_state=0)).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("x", "epsilon"),
+    [(np.empty((0, 2)), 1), (np.full((1, 2), 0.3), 1), (np.full((50, 2), 0.3), 1e-3), (table(n=200), 1e-3)],
+    ids=["empty", "one record", "one point, huge noise", "huge noise"],
+)
+@pytest.mark.parametrize("domain", [recoup.Box, recoup.L1Ball, recoup.L2Ball])
+def test_degenerate_transcripts_give_finite_centers_inside_the_bounds(method, x, epsilon, domain):
+    for seed in range(3):
+        transcript = released(x, k=3, epsilon=epsilon, domain=domain([0, 0], [1, 1]), seed=seed)
+        centers = recoup.refit(transcript, recoup.infer(transcript, method, random_state=0), random_state=0)
+        assert centers.shape == (3, 2)
+        assert np.isfinite(centers).all()
+        assert ((centers >= 0) & (centers <= 1)).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_cluster_and_one_column(method):
+    transcript = released(table(2, d=1), k=1)
+    centers = recoup.refit(transcript, recoup.infer(transcript, method, random_state=0), random_state=0)
+    assert centers.shape == (1, 1)
+    assert abs(centers[0, 0] - table(2, d=1).mean()) < 0.05
+
+
+def test_another_number_of_clusters_is_free():
+    transcript = released()
+    inferred = recoup.infer(transcript, random_state=0)
+    assert recoup.refit(transcript, inferred, n_clusters=7, random_state=0).shape == (7, 2)
+    with pytest.raises(ParameterError, match="needs an inferred data set"):
+        recoup.refit(transcript, None, n_clusters=7)
+
+
+def test_inferred_data_can_be_saved_sampled_and_shown(tmp_path):
+    inferred = recoup.infer(released(), random_state=0)
+    inferred.save(tmp_path / "i.parquet")
+    loaded = recoup.InferredDataset.load(tmp_path / "i.parquet")
+    np.testing.assert_array_equal(loaded.points, inferred.points)
+    np.testing.assert_array_equal(loaded.weights, inferred.weights)
+    assert (loaded.method, loaded.simulated, loaded.columns) == ("maxent", True, None)
+    assert inferred.sample(10, random_state=0).shape == (10, 2)
+    assert list(inferred.to_pandas().columns) == ["x0", "x1", "weight"]
+    (tmp_path / "i.parquet").write_bytes(b"PAR1 something else")
+    with pytest.raises(UnreadableFileError, match="not an inferred data set"):
+        recoup.InferredDataset.load(tmp_path / "i.parquet")
+
+
+def test_methods_that_need_means_refuse_other_rounds():
+    from recoup.algorithms.adaptive import AdaptiveKMeans
+
+    transcript = released(algorithm=AdaptiveKMeans(n_clusters=4))
+    for method in ("mcmc", "consistency"):
+        with pytest.raises(ParameterError, match="absolute sums"):
+            recoup.infer(transcript, method)
+    assert recoup.refit(transcript, recoup.infer(transcript, random_state=0), random_state=0).shape == (4, 2)
+
+
+def test_bad_arguments():
+    transcript = released()
+    with pytest.raises(ParameterError, match="choose one of"):
+        recoup.infer(transcript, "magic")
+    with pytest.raises(ParameterError, match="positive"):
+        recoup.infer(transcript, "mcmc", proposal_variance=0)
+    with pytest.raises(ParameterError, match="random_state"):
+        recoup.infer(transcript, random_state="no")
