@@ -30,12 +30,11 @@ _WHOLE = {"count": Fraction(1)}
 _TOTAL_SHARE = Fraction(4, 100)
 _GRID_SHARE = Fraction(40, 100)
 _MARGINALS_SHARE = Fraction(20, 100)
-_COUNTS_SHARE = Fraction(15, 100)
 _COUNT_PART = Fraction(15, 100)  # of a round with sums
 _GRID_DIMENSIONS = 3
 _MAX_GRID_CELLS = 200_000
-_POINTS_BETWEEN = 4_000
-_RESTARTS_BETWEEN = 8
+_POINTS_BETWEEN = 6_000
+_RESTARTS_BETWEEN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,15 +76,16 @@ class AdaptiveKMeans:
             return Request(query=self._first_look(context, n, first_share), share=first_share, split=_WHOLE)
         stage -= 1
         n_count_rounds = 1 if d <= _GRID_DIMENSIONS else 2
+        counts_share = Fraction(15, 100) if d <= _GRID_DIMENSIONS else min(Fraction(30, 100), Fraction(2, d))
         n_sum_rounds = self._sum_rounds(context, n)
         if stage >= n_count_rounds + n_sum_rounds:
             return None
         measure = infer_measure(context, rounds, rng, n_points=_POINTS_BETWEEN)
         if stage < n_count_rounds:
-            share = _COUNTS_SHARE / n_count_rounds
+            share = counts_share / n_count_rounds
             query = self._counts(measure, n * effective_epsilon(context, float(share)), rng)
             return Request(query=query, share=share, split=_WHOLE)
-        spent = _COUNTS_SHARE + first_share + (_TOTAL_SHARE if context.n_records is None else 0)
+        spent = counts_share + first_share + (_TOTAL_SHARE if context.n_records is None else 0)
         share = (1 - spent) / n_sum_rounds
         query = self._sums(context, measure, n, share, stage - n_count_rounds, n_sum_rounds, rng)
         return Request(query=query, share=share, split={"count": _COUNT_PART, "sum": 1 - _COUNT_PART})
@@ -113,7 +113,7 @@ class AdaptiveKMeans:
         if d <= _GRID_DIMENSIONS:
             side = max(2 * self.n_clusters ** (1 / d), (strength / 10) ** (2 / (2 + d)))
             return GridQuery(sides=(int(np.clip(round(side), 2, int(_MAX_GRID_CELLS ** (1 / d)))),) * d)
-        return HistogramQuery.one_way(dimension=d, bins=int(np.clip(np.sqrt(strength / (2 * d)), 4, 32)))
+        return HistogramQuery.one_way(dimension=d, bins=int(np.clip(2 * np.sqrt(strength / (2 * d)), 4, 32)))
 
     def _sum_rounds(self, context: Context, n: float) -> int:
         per_cluster = n * effective_epsilon(context) / self.n_clusters

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from recoup.context import Context
 from recoup.errors import ParameterError
 from recoup.inference.diagnostics import Diagnostics, mixing_of, residuals_of
-from recoup.inference.inferred import InferredDataset, WeightedPoints
+from recoup.inference.inferred import InferredDataset
 from recoup.inference.maxent import default_temperature, explain
 from recoup.inference.measure import infer_measure
 from recoup.inference.metropolis import CellRound, Chain, Proposal, Target, sample_chains
 from recoup.inference.rounds import Cells, made_consistent, voronoi_cells_of
-from recoup.inference.support import NARROW_SPREADS, WIDE_SPREADS, around_means
+from recoup.inference.support import around_means, resampled
 from recoup.queries.base import Array
 from recoup.queries.voronoi import VoronoiQuery
 from recoup.transcript import Transcript
@@ -133,25 +133,26 @@ def _maximum_entropy(transcript: Transcript, rng: np.random.Generator, n_points:
     temperature = default_temperature(float(np.mean([c.count_scales.mean() for c in cells])), total)
     seconds = {"consistency": time.perf_counter() - clock}
     clock = time.perf_counter()
-    readings = []
-    for spreads in (WIDE_SPREADS, NARROW_SPREADS):
-        points = around_means(cells, context, n_points, rng, spreads=spreads)
-        base = np.full(n_points, total / n_points)
-        readings.append((points, explain(context, transcript.rounds, points, base, temperature=temperature)))
+    base = np.full(n_points, total / n_points)
+    points = around_means(cells, context, n_points, rng)
+    solution = explain(context, transcript.rounds, points, base, temperature=temperature)
+    # Once more with half of the support where the mass was found: the first one overstates the spread of clusters.
+    n_new = n_points // 2
+    moved = resampled(points, solution.measure, context, n_points - n_new, rng)
+    points = np.concatenate([around_means(cells, context, n_new, rng), moved])
+    solution = explain(context, transcript.rounds, points, base, temperature=temperature)
     seconds["solver"] = time.perf_counter() - clock
-    (points, solution), (narrow_points, narrow) = readings
     misfits, log_likelihood = residuals_of(context, transcript.rounds, points, solution.measure)
     diagnostics = Diagnostics(
         seconds=seconds,
         residuals=misfits,
         log_likelihood=log_likelihood,
-        converged=solution.converged and narrow.converged,
+        converged=solution.converged,
         gap=solution.gap,
         gap_per_row=solution.gap_per_row,
         n_iterations=solution.n_steps,
     )
-    second = WeightedPoints(points=context.domain.from_unit(narrow_points), weights=narrow.measure)
-    return _assembled(transcript, "maxent", points, solution.measure, diagnostics, second=second)
+    return _assembled(transcript, "maxent", points, solution.measure, diagnostics)
 
 
 def _metropolis(
@@ -264,7 +265,6 @@ def _assembled(
     weights: Array,
     diagnostics: Diagnostics,
     chains: Sequence[Chain] = (),
-    second: WeightedPoints | None = None,
 ) -> InferredDataset:
     domain = transcript.context.domain
     return InferredDataset(
@@ -274,7 +274,6 @@ def _assembled(
         method=method,
         simulated=transcript.simulated,
         draws=tuple(domain.from_unit(chain.last_points) for chain in chains),
-        second=second,
         diagnostics=diagnostics,
     )
 

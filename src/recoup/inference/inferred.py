@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +16,6 @@ from recoup.queries.base import Array
 
 _WEIGHT = "weight"
 _METADATA = b"recoup"
-
-
-class WeightedPoints(NamedTuple):
-    """Points in the user's units with their weights."""
-
-    points: Array
-    weights: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,8 +29,6 @@ class InferredDataset:
         method: how it was inferred.
         simulated: true if the transcript's noise was simulated, so that nothing here is private.
         draws: further data sets from the posterior, (m, d) each, if the method has them.
-        second: another reading of the same transcript with narrower spreads, which guards against splitting a tight
-            cluster; none for methods without one.
         diagnostics: how well it explains the transcript; none after loading from a file.
 
     Guarantees: a function of the transcript and harmless randomness, so that looking at it costs no privacy.
@@ -49,7 +40,6 @@ class InferredDataset:
     method: str
     simulated: bool
     draws: tuple[Array, ...] = field(default=(), repr=False)
-    second: WeightedPoints | None = field(default=None, repr=False)
     diagnostics: Diagnostics | None = field(default=None, repr=False)
 
     @property

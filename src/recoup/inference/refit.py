@@ -8,14 +8,13 @@ import numpy as np
 
 from recoup.algorithms.lloyd import KMeans, positive_whole
 from recoup.algorithms.registry import algorithm_from_json
-from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.inference.inferred import InferredDataset
-from recoup.kernels.weighted_kmeans import Clustering, weighted_inertia, weighted_kmeans
+from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import Array
 from recoup.transcript import Transcript
 
-_LLOYD_RESTARTS = 5  # beside the last iterate, which is a good start
+_LLOYD_RESTARTS = 10  # beside the last iterate, which is a good start
 _RESTARTS = 40
 
 
@@ -65,16 +64,5 @@ def refit(
     if isinstance(algorithm, KMeans) and wanted == algorithm.n_clusters:
         last = algorithm.estimate(context, transcript.rounds)
         from_last = weighted_kmeans(points, inferred.weights, wanted, n_restarts=0, rng=rng, starts=last[None])
-        if not _may_replace(found, from_last, inferred, context.domain):
-            found = from_last
+        found = min(found, from_last, key=lambda clustering: clustering.inertia)
     return context.domain.from_unit(context.domain.clip(found.centers))
-
-
-def _may_replace(restart: Clustering, from_last: Clustering, inferred: InferredDataset, domain: Domain) -> bool:
-    """A restart must be better on the inferred data, and no worse on the second reading if there is one."""
-    if restart.inertia >= from_last.inertia:
-        return False
-    if inferred.second is None:
-        return True
-    points, weights = domain.to_unit(inferred.second.points), inferred.second.weights
-    return weighted_inertia(points, weights, restart.centers) <= weighted_inertia(points, weights, from_last.centers)

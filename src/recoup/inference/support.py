@@ -10,8 +10,8 @@ from recoup.context import Context
 from recoup.inference.rounds import Cells
 from recoup.queries.base import Array
 
-WIDE_SPREADS = (0.02, 0.05, 0.1, 0.2)
-NARROW_SPREADS = (0.01, 0.02, 0.05, 0.1)
+_SPREADS = (0.02, 0.05, 0.1, 0.2)
+_JITTERS = (0.01, 0.03, 0.08)
 _LARGEST_CENTER_ERROR = 0.3
 
 
@@ -20,8 +20,6 @@ def around_means(
     context: Context,
     n_points: int,
     rng: np.random.Generator,
-    *,
-    spreads: Sequence[float] = WIDE_SPREADS,
 ) -> Array:
     """Draw points around the consistent means of all rounds, as often as their counts say.
 
@@ -30,7 +28,6 @@ def around_means(
         context: domain and noise.
         n_points: how many.
         rng: harmless randomness.
-        spreads: standard deviations to mix; each is widened by the error of its own mean.
 
     Returns:
         (n_points, d) points of the unit domain.
@@ -41,5 +38,23 @@ def around_means(
     share = counts / counts.sum() if counts.sum() > 0 else np.full(len(counts), 1.0 / len(counts))
     chosen = rng.choice(len(means), size=n_points, p=share)
     error = np.minimum(scales / np.maximum(counts, 1e-9), _LARGEST_CENTER_ERROR)[chosen]
-    spread = np.sqrt(rng.choice(spreads, size=n_points) ** 2 + error**2)
+    spread = np.sqrt(rng.choice(_SPREADS, size=n_points) ** 2 + error**2)
     return context.domain.clip(means[chosen] + spread[:, None] * rng.standard_normal((n_points, means.shape[1])))
+
+
+def resampled(points: Array, weights: Array, context: Context, n_points: int, rng: np.random.Generator) -> Array:
+    """Draw points by their weights and move each a little.
+
+    Args:
+        points: (m, d) support in the unit domain.
+        weights: (m,) the measure on it.
+        context: the domain to stay in.
+        n_points: how many.
+        rng: harmless randomness.
+
+    Returns:
+        (n_points, d) points of the unit domain.
+    """
+    chosen = rng.choice(len(points), size=n_points, p=weights / weights.sum())
+    jitter = rng.choice(_JITTERS, size=n_points)[:, None]
+    return context.domain.clip(points[chosen] + jitter * rng.standard_normal((n_points, points.shape[1])))
