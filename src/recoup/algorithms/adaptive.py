@@ -27,7 +27,7 @@ from recoup.queries.voronoi import VoronoiQuery
 from recoup.transcript import Round
 
 _WHOLE = {"count": Fraction(1)}
-_TOTAL_SHARE = Fraction(4, 100)
+_TOTAL_SHARE = Fraction(2, 100)
 _GRID_SHARE = Fraction(40, 100)
 _MARGINALS_SHARE = Fraction(20, 100)
 _COUNT_PART = Fraction(15, 100)  # of a round with sums

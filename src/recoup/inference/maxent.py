@@ -68,11 +68,11 @@ def explain(
 
 
 def default_temperature(count_scale: float, total: float) -> float:
-    """The temperature that grows with the noise: 0.15 (w^2 / n)^(1/4), w = 1 / b of the counts.
+    """The temperature that grows with the noise: 0.4 (w^2 / n)^(1/4), w = 1 / b of the counts.
 
     Flat in practice: a factor of three either way changes little once the problem is solved.
 
     >>> round(default_temperature(20.0, 5000.0), 6)
-    0.003989
+    0.010637
     """
-    return float(0.15 * (1.0 / (count_scale**2 * max(total, 1.0))) ** 0.25)
+    return float(0.4 * (1.0 / (count_scale**2 * max(total, 1.0))) ** 0.25)
