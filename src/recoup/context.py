@@ -102,7 +102,10 @@ class Request:
     split: Mapping[str, Fraction]
 
     def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
+        object.__setattr__(self, "share", as_fraction(self.share, "a round's share of the budget"))
+        split = {name: as_fraction(part, f"the share of block {name!r}") for name, part in self.split.items()}
+        object.__setattr__(self, "split", split)
+        if self.share > 1:
             raise ParameterError(f"a round's share of the budget is {float(self.share):g}: it must be in (0, 1].")
 
 

@@ -54,7 +54,8 @@ def _simulated(**choices: Any) -> Fit:
 
 METHODS: dict[str, Fit] = {
     "Recoup, default settings": _simulated(),
-    "the paper's sampler": _simulated(algorithm="lloyd", postprocess="mcmc"),
+    "DP-KMEANS, then maximum entropy": _simulated(algorithm="lloyd", postprocess="maxent"),
+    "DP-KMEANS, then MCMC (the paper)": _simulated(algorithm="lloyd", postprocess="mcmc"),
     "DP-KMEANS, last iterate": _simulated(algorithm="lloyd", postprocess="none"),
 }
 
@@ -180,7 +181,7 @@ def figures(result: TableResult) -> dict[str, tuple[str, bytes]]:
     figure, (ax,) = plots.new_figure(5.6, 4.9)
     plots.plot_rounds(ax, result.transcript)
     plots.plot_centers(ax, result.released, columns=table.columns, kind="private", label="after inference")
-    ax.set_title(f"{table.name}: centres over {len(result.transcript.rounds)} rounds", fontsize=11)
+    ax.set_title(f"{table.name}: where each round asked, and the result", fontsize=11)
     plots.legend_below(ax, 2)
     rounds_png = plots.png(figure)
 

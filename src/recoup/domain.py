@@ -139,7 +139,10 @@ class _Ball(Domain):
     def __post_init__(self) -> None:
         # Not super(): a slotted dataclass is rebuilt, which breaks the zero-argument form.
         Domain.__post_init__(self)
-        radius = float(self.radius)
+        try:
+            radius = float(self.radius)
+        except (TypeError, ValueError, OverflowError):
+            radius = float("nan")
         if not (np.isfinite(radius) and radius >= MIN_RADIUS):
             raise BoundsError(
                 f"radius is {self.radius!r}: give a number of at least {MIN_RADIUS:.1g}, in units of half a column's "
@@ -315,6 +318,16 @@ def declared_bounds(
     return np.atleast_1d(low), np.atleast_1d(high), None
 
 
+def declared_width(bounds: Any) -> int | None:
+    """For how many columns `(low, high)` declares bounds; none if both are single numbers, which fit any.
+
+    >>> declared_width(([0, 0], 1)), declared_width((0, 1))
+    (2, None)
+    """
+    sizes = [np.size(side) for side in _pair(bounds, "bounds") if np.ndim(side) > 0]
+    return max(sizes) if sizes else None
+
+
 def _pair(value: Any, what: str) -> tuple[Any, Any]:
     if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray) or len(value) != 2:
         raise BoundsError(f"{what}: give a pair (low, high).")
@@ -323,4 +336,4 @@ def _pair(value: Any, what: str) -> tuple[Any, Any]:
     return value[0], value[1]
 
 
-__all__ = ["DOMAINS", "Box", "Domain", "L1Ball", "L2Ball", "declared_bounds", "domain_from_json"]
+__all__ = ["DOMAINS", "Box", "Domain", "L1Ball", "L2Ball", "declared_bounds", "declared_width", "domain_from_json"]

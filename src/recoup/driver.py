@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +20,7 @@ from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.domain import Domain
 from recoup.errors import BudgetExceededError, DataError, LedgerLockedError, ParameterError, TranscriptError
+from recoup.files import exclusive
 from recoup.ledger import Ledger
 from recoup.mechanism import Noise, SecureNoise, SimulatedNoise
 from recoup.transcript import Transcript
@@ -72,6 +74,20 @@ def release(
     >>> len(transcript.rounds), float(transcript.epsilon_spent) <= 1
     (3, True)
     """
+    if not isinstance(domain, Domain):
+        raise ParameterError(f"domain is a {type(domain).__name__}: give a Box, L1Ball or L2Ball.")
+    if not isinstance(algorithm, Algorithm):
+        raise ParameterError(
+            f"algorithm is a {type(algorithm).__name__}: give one such as recoup.KMeans(n_clusters=3)."
+        )
+    if ledger is not None and not isinstance(ledger, Ledger | str | os.PathLike):
+        raise ParameterError(f"ledger is a {type(ledger).__name__}: give a recoup.Ledger or its path.")
+    if path is not None and not isinstance(path, str | os.PathLike):
+        raise ParameterError(f"path is a {type(path).__name__}: give a file name.")
+    if on_round is not None and not callable(on_round):
+        raise ParameterError("on_round must be a function of the number of finished rounds.")
+    if mechanism not in ("auto", "laplace", "gaussian"):
+        raise ParameterError(f'mechanism={mechanism!r}: choose "auto", "laplace" or "gaussian".')
     delta = as_fraction(delta, "delta", allow_zero=True)
     context = Context(
         domain=domain,
@@ -85,23 +101,26 @@ def release(
         raise ParameterError(f'noise={noise!r}: choose "secure", or "simulated" for experiments.')
     source = open_source(X, domain)
     ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
-    transcript = Transcript(context=context, algorithm=algorithm.to_json(), simulated=noise == "simulated")
-    if resume:
-        transcript = _resumed(path, transcript)
-    elif path is not None and Path(path).exists():
-        raise TranscriptError(f"{path} exists. Continue it with resume=True (--resume), or choose another path.")
-    if ledger is not None:
-        _check_affordable(ledger, context, 1 - transcript.shares_spent)
-    return _drive(
-        algorithm,
-        transcript,
-        lambda noise_source: Curator(
-            source, context, ledger=ledger, run=uuid.uuid4().hex, noise=noise_source, spent=transcript.shares_spent
-        ),
-        streams=_Streams(random_state, noise),
-        path=path,
-        on_round=on_round,
-    )
+    fresh = Transcript(context=context, algorithm=algorithm.to_json(), simulated=noise == "simulated")
+    # Two processes that continue one transcript would each spend what is left of it.
+    with nullcontext() if path is None else exclusive(path):
+        if resume:
+            transcript = _resumed(path, fresh)
+        elif path is not None and Path(path).exists():
+            raise TranscriptError(f"{path} exists. Continue it with resume=True (--resume), or choose another path.")
+        else:
+            transcript = fresh
+        if ledger is not None:
+            _check_affordable(ledger, context, 1 - transcript.shares_spent)
+        spent, run = transcript.shares_spent, uuid.uuid4().hex
+        return _drive(
+            algorithm,
+            transcript,
+            lambda noise_source: Curator(source, context, ledger=ledger, run=run, noise=noise_source, spent=spent),
+            streams=_Streams(random_state, noise),
+            path=path,
+            on_round=on_round,
+        )
 
 
 class _Streams:

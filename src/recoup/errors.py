@@ -69,6 +69,10 @@ class TranscriptVersionError(TranscriptFormatError):
     """The transcript was written by a newer version of Recoup."""
 
 
+class FileInUseError(RecoupError):
+    """Another process is writing the same file."""
+
+
 class DataError(RecoupError, ValueError):
     """The table cannot be read as declared; says nothing about its records."""
 

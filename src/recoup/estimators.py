@@ -14,11 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from recoup.algorithms.adaptive import AdaptiveKMeans
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.lloyd import KMeans, positive_whole
+from recoup.curator.source import TableSource, is_path
 from recoup.curator.tables import Table, open_table
-from recoup.domain import DOMAINS, Domain, declared_bounds
+from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
 from recoup.driver import release
 from recoup.errors import DataError, ParameterError
-from recoup.inference.infer import METHODS, Method, infer
+from recoup.inference.infer import METHODS, NEED_MEANS, Method, infer
 from recoup.inference.refit import refit
 from recoup.ledger import Ledger
 from recoup.queries.base import Array
@@ -38,7 +39,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         n_records: a public guess of the number of records, or "auto".
         records_per_person: how many records one person may hold; declared, not enforced.
         algorithm: "auto"; "adaptive", which chooses each query from everything answered so far; or "lloyd", the
-            paper's Algorithm 1. "auto" is "adaptive", unless a number of rounds is asked for.
+            paper's Algorithm 1. "auto" is "adaptive", unless a number of rounds or a postprocess that only reads
+            DP-KMEANS ("mcmc", "consistency") is asked for.
         n_rounds: "auto", or a number of rounds for "lloyd"; the paper uses 5.
         postprocess: "auto" and "maxent" infer the maximum-entropy data set from all rounds and refit on it without
             noise; "mcmc" is the paper's sampler; "consistency" makes the rounds agree; "none" keeps the last iterate.
@@ -120,10 +122,10 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         if self.postprocess not in ("auto", "none", *METHODS):
             choices = ", ".join(("auto", "none", *METHODS))
             raise ParameterError(f"postprocess={self.postprocess!r}: choose one of {choices}.")
-        domain = self._domain(X)
+        domain, source = self._source(X)
         transcript = release(
             algorithm,
-            X,
+            source,
             domain=domain,
             epsilon=self.epsilon,
             delta=self.delta,
@@ -162,7 +164,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     def fit_predict(self, X: Any, y: object = None, **kwargs: Any) -> NDArray[np.int64]:
         """Fit privately, then assign the same records exactly: the labels are for local use only."""
-        return self.fit(X).predict(X)
+        return self.fit(X, **kwargs).predict(X)
 
     def transform(self, X: Any) -> Array:
         """The distance of each record to each centre, columns scaled to [-1, 1] by their bounds: for local use only."""
@@ -187,14 +189,19 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             raise ParameterError(f'algorithm={self.algorithm!r}: choose "auto", "adaptive" or "lloyd".')
         if self.algorithm == "adaptive" and self.n_rounds != "auto":
             raise ParameterError('the adaptive algorithm plans its own rounds: leave n_rounds="auto".')
-        if self.algorithm != "lloyd" and self.n_rounds == "auto":
+        if self.algorithm == "adaptive" and self.postprocess in NEED_MEANS:
+            raise ParameterError(
+                f'postprocess={self.postprocess!r} reads DP-KMEANS only: use algorithm="lloyd" with it.'
+            )
+        if self.algorithm != "lloyd" and self.n_rounds == "auto" and self.postprocess not in NEED_MEANS:
             return AdaptiveKMeans(n_clusters=self.n_clusters)
         n_rounds = 5 if self.n_rounds == "auto" else positive_whole(self.n_rounds, "n_rounds")
         return KMeans(n_clusters=self.n_clusters, n_rounds=n_rounds)
 
-    def _domain(self, X: Any) -> Domain:
+    def _source(self, X: Any) -> tuple[Domain, Any]:
+        """The domain, and the records as a source where the table had to be opened to find its columns."""
         if isinstance(self.domain, Domain):
-            return self.domain
+            return self.domain, X
         kind = "box" if self.domain == "auto" else self.domain
         if not isinstance(kind, str) or kind not in DOMAINS:
             raise ParameterError(f'domain={self.domain!r}: choose "auto", {", ".join(DOMAINS)}, or give a Domain.')
@@ -202,11 +209,12 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             declared_bounds(None)
         if isinstance(self.bounds, Mapping):
             low, high, columns = declared_bounds(self.bounds)
-        else:
-            table = open_table(X)
-            low, high, _ = declared_bounds(self.bounds, table.n_columns)
-            columns = table.columns
-        return DOMAINS[kind](low, high, columns)  # type: ignore[arg-type]
+            return DOMAINS[kind](tuple(low), tuple(high), columns), X
+        # Opened once: a stream can be read only once. A list declares no width, so it takes that of the bounds.
+        table = open_table(X, n_columns=declared_width(self.bounds) if isinstance(X, list | tuple) else None)
+        low, high, _ = declared_bounds(self.bounds, table.n_columns)
+        domain = DOMAINS[kind](tuple(low), tuple(high), table.columns)
+        return domain, TableSource(table, domain, keep=not is_path(X))
 
     def _table(self, X: Any) -> Table:
         check_is_fitted(self)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from recoup.errors import FileInUseError
+
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -44,6 +46,40 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
     """Write a file whole or not at all."""
     with replacing(path) as temporary:
         temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+@contextmanager
+def exclusive(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Keep other processes that ask for the same path out, until the block ends or the process does.
+
+    Raises:
+        FileInUseError: another process is at it.
+    """
+    lock = Path(path).with_name(f".{Path(path).name}.lock")
+    descriptor = _locked(lock)
+    if descriptor is None:
+        raise FileInUseError(f"another process is writing {path}: wait for it, or choose another path.")
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _locked(lock: Path) -> int | None:
+    import fcntl
+
+    while True:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Its last holder may have removed the file between our opening and locking it.
+            if lock.exists() and lock.stat().st_ino == os.fstat(descriptor).st_ino:
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        os.close(descriptor)
 
 
 def _flush(path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from recoup.algorithms.lloyd import KMeans
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.domain import Array
 from recoup.errors import ParameterError
@@ -119,6 +120,9 @@ def plot_density(ax: Any, rows: ArrayLike, *, pair: tuple[int, int] = (0, 1), ex
 def plot_rounds(ax: Any, transcript: Transcript, *, pair: tuple[int, int] = (0, 1)) -> Any:
     """Draw how the centres moved from round to round, from their start to the last iterate.
 
+    An algorithm that places its cells anew in every round has no paths: there, the centres of each round's cells are
+    drawn, darker in later rounds.
+
     Args:
         ax: the axes.
         transcript: what was released, with at least one round of cells.
@@ -131,6 +135,8 @@ def plot_rounds(ax: Any, transcript: Transcript, *, pair: tuple[int, int] = (0, 
         ParameterError: no round asks about cells of the algorithm's own number.
     """
     domain = transcript.context.domain
+    if transcript.algorithm.get("type") != KMeans.type_name:
+        return _marked(_plot_cells(ax, transcript, pair), transcript.simulated)
     steps = _steps(transcript)
     lines = np.stack([domain.from_unit(step) for step in steps])
     names = domain.columns
@@ -156,6 +162,37 @@ def plot_rounds(ax: Any, transcript: Transcript, *, pair: tuple[int, int] = (0, 
         ax.set_xlim(domain.low[i], domain.high[i])
         ax.set_ylim(domain.low[j], domain.high[j])
     return _marked(ax, transcript.simulated)
+
+
+def _plot_cells(ax: Any, transcript: Transcript, pair: tuple[int, int]) -> Any:
+    domain = transcript.context.domain
+    rounds = [(t, r.query) for t, r in enumerate(transcript.rounds, start=1)]
+    cells = [(t, q) for t, q in rounds if isinstance(q, VoronoiQuery) and q.n_cells > 1]
+    if not cells:
+        raise ParameterError("no round of the transcript asks about cells.")
+    i, j = (0, 0) if domain.n_columns == 1 else _checked_pair(pair, domain.n_columns)
+    for place, (t, query) in enumerate(cells, start=1):
+        centers = domain.from_unit(domain.clip(query.centers))
+        heights = np.full(len(centers), t) if domain.n_columns == 1 else centers[:, j]
+        what = "counts" if query.sums == "none" else "counts and sums"
+        ax.scatter(
+            centers[:, i],
+            heights,
+            s=10 + 8 * place,
+            color=BLUE,
+            alpha=place / len(cells),
+            linewidths=0,
+            zorder=2 + place,
+            label=f"round {t}: {what} in {query.n_cells} cells",
+        )
+    ax.set_xlabel(_name(domain.columns, i))
+    ax.set_xlim(domain.low[i], domain.high[i])
+    if domain.n_columns == 1:
+        ax.set_ylabel("round")
+    else:
+        ax.set_ylabel(_name(domain.columns, j))
+        ax.set_ylim(domain.low[j], domain.high[j])
+    return ax
 
 
 def plot_budget(ax: Any, transcript: Transcript) -> Any:

@@ -126,12 +126,17 @@ class Transcript:
 
     @property
     def amount_spent(self) -> Fraction:
-        """What the answered rounds cost together by OpenDP's privacy map: epsilon, or rho for Gaussian noise."""
-        return sum((r.price.amount for r in self.rounds), Fraction(0))
+        """What was spent, as epsilon, or rho for Gaussian noise.
+
+        Answered rounds count with their price by OpenDP's privacy map, rounds that a crash lost with their whole share.
+        """
+        lost = sum(self.lost, Fraction(0)) + (self.pending or 0)
+        answered = sum((r.price.amount for r in self.rounds), Fraction(0))
+        return answered + (self.context.budget.amount * lost if lost else 0)
 
     @property
     def epsilon_spent(self) -> Fraction:
-        """The epsilon of the answered rounds together, at the transcript's delta."""
+        """What was spent as an epsilon, at the transcript's delta; lost rounds included."""
         amount = self.amount_spent
         return amount if self.context.budget_measure == "pure" else epsilon_of_rho(amount, self.context.delta)
 
@@ -309,6 +314,8 @@ def _round_from_json(item: Mapping[str, Any], context: Context) -> Round:
         price=Price(measure=price["measure"], amount=amount),
         share=_fraction(item["share"]),
     )
+    if not 0 < answered.share <= 1 or amount > context.budget.amount * answered.share:
+        raise TranscriptFormatError("a round's share does not cover its price.")
     stored: NDArray[np.float64] = np.concatenate([np.broadcast_to(b["unit"], (b["size"],)) for b in item["blocks"]])
     if stored.shape != answered.units.shape or not np.allclose(stored, answered.units, rtol=1e-9, atol=0):
         raise TranscriptFormatError("a block's unit does not follow from its weight and its query.")

@@ -2,10 +2,11 @@
 
 import copy
 import json
-import multiprocessing
 import os
 import pickle
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from fractions import Fraction
@@ -334,16 +335,16 @@ def test_a_memory_ledger_refuses_another_process(monkeypatch: pytest.MonkeyPatch
         ledger.charge(pure("1/2"), purpose="forked")
 
 
-def _charge_half(ledger: Ledger) -> None:
-    ledger.charge(pure("1/2"), purpose="another process")
-
-
 def test_a_file_ledger_travels_to_another_process(path: Path) -> None:
     ledger = Ledger.create(path, epsilon=1)
-    process = multiprocessing.get_context("spawn").Process(target=_charge_half, args=(ledger,))
-    process.start()
-    process.join()
-    assert process.exitcode == 0
+    program = (
+        "import pickle, sys\n"
+        "from fractions import Fraction\n"
+        "from recoup.accounting import Price\n"
+        "ledger = pickle.loads(sys.stdin.buffer.read())\n"
+        "ledger.charge(Price(measure='pure', amount=Fraction(1, 2)), purpose='another process')\n"
+    )
+    subprocess.run([sys.executable, "-c", program], input=pickle.dumps(ledger), check=True)
     assert ledger.spent == Fraction(1, 2)
 
 

@@ -64,6 +64,8 @@ class AdaptiveKMeans:
         d, k = context.domain.n_columns, self.n_clusters
         check_size(k * (1 + d))
         stage = len(rounds)
+        if stage == 0:
+            _check_affordable(context)
         if context.n_records is None:
             if stage == 0:
                 everything = VoronoiQuery(centers=np.zeros((1, d)), sums="none")
@@ -138,13 +140,20 @@ class AdaptiveKMeans:
     ) -> VoronoiQuery:
         d, k, norm = context.domain.n_columns, self.n_clusters, context.noise.norm
         strength = n * effective_epsilon(context, float(share * (1 - _COUNT_PART)))
-        most = float(np.clip(0.085 * strength / d, k, 3 * k))
+        most = float(np.clip(0.085 * strength / d, k, min(3 * k, MAX_SIZE // (1 + d))))
         n_cells = max(k, round(most * (k / most) ** (step / max(n_steps - 1, 1))))
         centers = _kmeans(measure, n_cells, _RESTARTS_BETWEEN, rng)
         level = float(np.clip(1 - np.sqrt(2 * d) * n_cells / (0.2 * strength), 0.5, 0.998))
         return VoronoiQuery(
             centers=centers, sums="relative", radii=_radii(measure, centers, level, norm, context), norm=norm
         )
+
+
+def _check_affordable(context: Context) -> None:
+    """Refuse before anything is spent what the smallest shares of the plan could not represent."""
+    mechanism = context.noise
+    mechanism.weights([_COUNT_PART, 1 - _COUNT_PART], context.sensitivity)
+    mechanism.calibrate(context.budget.amount * _TOTAL_SHARE, context.distance)
 
 
 def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: np.random.Generator) -> Array:

@@ -28,9 +28,16 @@ def cluster(
     domain: options.DomainOption = options.DomainName.auto,
     n_records: options.DeclaredRecords = None,
     rounds: Annotated[
-        int | None, typer.Option(help="How many rounds.", rich_help_panel="Algorithm", show_default="by the algorithm")
+        int | None,
+        typer.Option(help="How many rounds of lloyd.", rich_help_panel="Algorithm", show_default="5"),
     ] = None,
-    algorithm: Annotated[str, typer.Option(help="auto, or lloyd (DP-KMEANS).", rich_help_panel="Algorithm")] = "auto",
+    algorithm: Annotated[
+        str,
+        typer.Option(
+            help="auto; adaptive, which chooses each query from all answers so far; or lloyd (DP-KMEANS).",
+            rich_help_panel="Algorithm",
+        ),
+    ] = "auto",
     postprocess: Annotated[
         str,
         typer.Option(help="auto, maxent, mcmc, consistency, or none (the last iterate).", rich_help_panel="Algorithm"),
@@ -46,6 +53,14 @@ def cluster(
             show_default=False,
         ),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Continue the transcript in the folder after an interruption and pay only for what is missing.",
+            rich_help_panel="Output",
+        ),
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Cluster a table privately and print the centres in its own units.
@@ -75,11 +90,15 @@ def cluster(
         noise="simulated" if simulated_noise else "secure",
     )
     if output is not None:
-        _check_free(options.writable_folder(output))
+        folder = options.writable_folder(output)
+        if not resume:
+            _check_free(folder)
+    elif resume:
+        raise ParameterError("--resume needs the folder of the interrupted run: name it with -o.")
     transcript_path = None if output is None else output / _FILES[1]
     with Progress() as progress:
         # Saved after every round: whatever happens next, what was paid for is kept.
-        model.fit(data, transcript_path=transcript_path, on_round=progress.finished)
+        model.fit(data, transcript_path=transcript_path, resume=resume, on_round=progress.finished)
     if output is not None:
         _write(output, model)
     columns, centers = _columns(model), model.cluster_centers_
@@ -95,7 +114,10 @@ def cluster(
 def _check_free(folder: Path) -> None:
     taken = [name for name in _FILES if (folder / name).exists()]
     if taken:
-        raise ParameterError(f"{str(folder / taken[0])!r} exists and was paid for: choose another folder with -o.")
+        raise ParameterError(
+            f"{str(folder / taken[0])!r} exists and was paid for: choose another folder with -o, or "
+            "continue it with --resume."
+        )
 
 
 def _write(folder: Path, model: PrivateKMeans) -> None:

@@ -10,7 +10,7 @@ from recoup.errors import BudgetExceededError, ParameterError
 from recoup.ledger import Ledger
 from recoup.mechanism import Noise, SecureNoise
 from recoup.queries.base import check_columns
-from recoup.transcript import Round
+from recoup.transcript import NOT_PRIVATE, Round
 
 
 class Curator:
@@ -58,9 +58,9 @@ class Curator:
         if len(totals) != query.size:
             raise ParameterError(f"a source answered {len(totals)} totals to a query of {query.size}.")
         if self._ledger is not None:
-            self._ledger.charge(
-                calibration.price, purpose=f"{query.type_name} query of {query.size} values", run=self._run
-            )
+            mark = f"{NOT_PRIVATE}; " if self._noise.simulated else ""
+            purpose = f"{mark}{query.type_name} query of {query.size} values"
+            self._ledger.charge(calibration.price, purpose=purpose, run=self._run)
         self._spent += request.share
         noisy = mechanism.release(totals, calibration.scale, self._noise)
         return Round.of(

@@ -6,6 +6,7 @@ anew in every round, block by block.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -84,4 +85,9 @@ def open_source(X: object, domain: Domain) -> Source:
     if hasattr(X, "total") and callable(X.total):
         return X
     table = open_table(X, domain.columns, n_columns=domain.n_columns)
-    return TableSource(table, domain, keep=not isinstance(X, str) and not hasattr(X, "__fspath__"))
+    return TableSource(table, domain, keep=not is_path(X))
+
+
+def is_path(X: object) -> bool:
+    """Whether records lie in files, which are read anew in every round instead of being kept in memory."""
+    return isinstance(X, str | os.PathLike)

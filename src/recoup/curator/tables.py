@@ -262,16 +262,19 @@ def _open_rows(rows: Sequence[Any], n_columns: int | None, block_rows: int) -> T
             array = np.array(rows, dtype=np.float64)
         except (TypeError, ValueError, ArithmeticError, Warning):
             array = _cell_by_cell(rows, n_columns)
+        if n_columns is not None and (array.ndim != 2 or array.shape[1] != n_columns):
+            array = _cell_by_cell(rows, n_columns)
     return _open_array(_finite(array), block_rows)
 
 
 def _cell_by_cell(rows: Sequence[Any], n_columns: int | None) -> NDArray[np.float64]:
     records = [row for row in rows if hasattr(row, "__len__") and not isinstance(row, str | bytes)]
-    if not records:
+    if n_columns is None and not records:
         return np.empty(0)
-    widths = Counter(len(row) for row in records)
-    width = n_columns if n_columns is not None and n_columns in widths else widths.most_common(1)[0][0]
-    return np.array([[_number(cell) for cell in row] for row in records if len(row) == width])
+    # A row of another width contributes nothing; without a declared width, the commonest one is taken for it.
+    width = n_columns or Counter(len(row) for row in records).most_common(1)[0][0]
+    cells = [[_number(cell) for cell in row] for row in records if len(row) == width]
+    return np.array(cells, dtype=np.float64).reshape(len(cells), width)
 
 
 def _number(cell: Any) -> float:

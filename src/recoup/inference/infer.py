@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recoup.algorithms.lloyd import positive_whole
 from recoup.context import Context
 from recoup.errors import ParameterError
 from recoup.inference.diagnostics import Diagnostics, mixing_of, residuals_of
-from recoup.inference.inferred import InferredDataset
+from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.maxent import default_temperature, explain
 from recoup.inference.measure import infer_measure
 from recoup.inference.metropolis import CellRound, Chain, Proposal, Target, sample_chains
@@ -24,6 +26,7 @@ from recoup.transcript import Transcript
 
 Method = Literal["maxent", "mcmc", "consistency"]
 METHODS: tuple[Method, ...] = ("maxent", "mcmc", "consistency")
+NEED_MEANS: tuple[Method, ...] = ("mcmc", "consistency")  # read rounds of counts and absolute sums only
 MAX_LATENT_RECORDS = 1_000_000  # above this, every latent point carries a weight
 
 
@@ -66,15 +69,21 @@ def infer(
     """
     if method not in METHODS:
         raise ParameterError(f"method={method!r}: choose one of {', '.join(METHODS)}.")
+    if not isinstance(transcript, Transcript):
+        raise ParameterError(f"transcript is a {type(transcript).__name__}: give a recoup.Transcript.")
+    n_points, n_steps, n_chains = (
+        positive_whole(value, name)
+        for value, name in ((n_points, "n_points"), (n_steps, "n_steps"), (n_chains, "n_chains"))
+    )
     if method == "consistency":
         return _consistency(transcript)
     if method == "maxent" and _is_lloyd(transcript):
-        return _maximum_entropy(transcript, _seeded(random_state), n_points)
+        return _maximum_entropy(transcript, seeded(random_state), n_points)
     if method == "maxent":
-        return _maximum_entropy_of_any(transcript, _seeded(random_state), n_points)
-    if not (np.isfinite(proposal_variance) and proposal_variance > 0):
+        return _maximum_entropy_of_any(transcript, seeded(random_state), n_points)
+    if not (isinstance(proposal_variance, Real) and np.isfinite(proposal_variance) and proposal_variance > 0):
         raise ParameterError(f"proposal_variance={proposal_variance!r}: give a positive number.")
-    return _metropolis(transcript, _seeded(random_state), n_steps, proposal_variance, n_chains, raw, on_progress)
+    return _metropolis(transcript, seeded(random_state), n_steps, proposal_variance, n_chains, raw, on_progress)
 
 
 def _consistency(transcript: Transcript) -> InferredDataset:
@@ -276,10 +285,3 @@ def _assembled(
         draws=tuple(domain.from_unit(chain.last_points) for chain in chains),
         diagnostics=diagnostics,
     )
-
-
-def _seeded(random_state: Any) -> np.random.Generator:
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise ParameterError("random_state must be a whole number of at least 0, a Generator, or None.") from None

@@ -18,6 +18,14 @@ _WEIGHT = "weight"
 _METADATA = b"recoup"
 
 
+def seeded(random_state: Any) -> np.random.Generator:
+    """A generator of harmless randomness from what users pass as `random_state`."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ParameterError("random_state must be a whole number of at least 0, a Generator, or None.") from None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class InferredDataset:
     """Weighted points in the user's units.
@@ -49,9 +57,9 @@ class InferredDataset:
 
     def sample(self, n: int, *, random_state: Any = None) -> Array:
         """Draw n records from the points by their weights, in the user's units."""
-        if n < 0:
-            raise ParameterError(f"n={n}: give a number of records of at least 0.")
-        rng = np.random.default_rng(random_state)
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+            raise ParameterError(f"n={n!r}: give a whole number of records of at least 0.")
+        rng = seeded(random_state)
         total = self.weights.sum()
         share = self.weights / total if total > 0 else np.full(len(self.weights), 1.0 / len(self.weights))
         return self.points[rng.choice(len(self.points), size=n, p=share)]

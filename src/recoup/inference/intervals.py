@@ -76,7 +76,7 @@ def intervals(
 
     Each interval is symmetric: the estimate plus or minus the level's order statistic of the absolute errors of
     simulated transcripts. Data sets of the maximum-entropy method are inferred again on a fresh, smaller support; those
-    of the other methods by the same method at its default settings.
+    of the other methods by the same method at its default settings, with maximum-entropy data in place of the records.
 
     Args:
         transcript: what was released.
@@ -111,8 +111,8 @@ def intervals(
     start = domain.to_unit(centers)
     points, weights = domain.to_unit(inferred.points), inferred.weights
     size = _sizes(points, weights, start)
-    if inferred.method == "consistency":
-        # Its points are the centres themselves: something with a spread must stand for the data.
+    if inferred.method != "maxent":
+        # Most of its points are centres of cells: something with a spread must stand for the data.
         world = infer(transcript, "maxent", random_state=rng, n_points=_POINTS)
         points, weights = domain.to_unit(world.points), world.weights
 
@@ -125,8 +125,8 @@ def intervals(
 
     true_centers, true_size = clusters(UnitData(points, weights), rng)
     drawn = over_simulated(transcript, UnitData(points, weights), inferred.method, clusters, n_draws, rng)
-    center_error = _error_at(np.stack([c for c, _ in drawn]) - true_centers, level)
-    size_error = _error_at(np.stack([s for _, s in drawn]) - true_size, level)
+    center_error = error_at(np.stack([c for c, _ in drawn]) - true_centers, level)
+    size_error = error_at(np.stack([s for _, s in drawn]) - true_size, level)
     return Intervals(
         level=level,
         center_low=np.minimum(domain.from_unit(start - center_error), centers),
@@ -213,7 +213,7 @@ def _sizes(points: Array, weights: Array, centers: Array) -> Array:
     return np.asarray(np.bincount(cells, weights=weights, minlength=len(centers)), dtype=np.float64)
 
 
-def _error_at(errors: Array, level: float) -> Array:
+def error_at(errors: Array, level: float) -> Array:
     """The absolute error of rank (n + 1) level among n draws: a further one of the same law stays below as often."""
     rank = min(ceil((len(errors) + 1) * level - 1e-9), len(errors))
     return np.asarray(np.sort(np.abs(errors), axis=0)[rank - 1])

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from recoup.algorithms.lloyd import KMeans, positive_whole
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
-from recoup.inference.inferred import InferredDataset
+from recoup.inference.inferred import InferredDataset, seeded
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import Array
 from recoup.transcript import Transcript
@@ -41,6 +39,7 @@ def refit(
 
     Guarantees: reads nothing but its arguments; candidates are compared on the inferred data alone.
 
+    >>> import numpy as np
     >>> from recoup import Box, KMeans, infer, release
     >>> x = np.random.default_rng(0).uniform(size=(500, 2))
     >>> transcript = release(KMeans(n_clusters=3), x, domain=Box([0, 0], [1, 1]), epsilon=5)
@@ -56,10 +55,13 @@ def refit(
         return context.domain.from_unit(algorithm.estimate(context, transcript.rounds))
     if len(inferred.points) == wanted:
         return context.domain.from_unit(context.domain.to_unit(inferred.points))
-    rng = np.random.default_rng(random_state)
+    if not isinstance(inferred, InferredDataset):
+        raise ParameterError(f"inferred is a {type(inferred).__name__}: give what recoup.infer returns, or none.")
+    rng = seeded(random_state)
     points = context.domain.to_unit(inferred.points)
     if n_restarts is None:
         n_restarts = _LLOYD_RESTARTS if isinstance(algorithm, KMeans) else _RESTARTS
+    n_restarts = positive_whole(n_restarts, "n_restarts")
     found = weighted_kmeans(points, inferred.weights, wanted, n_restarts=n_restarts, rng=rng)
     if isinstance(algorithm, KMeans) and wanted == algorithm.n_clusters:
         last = algorithm.estimate(context, transcript.rounds)

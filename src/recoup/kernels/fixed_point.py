@@ -78,8 +78,9 @@ def _onto_l1_ball(tile, radius, size, shift, total, kept, n_kept):
         unsettled = False
         for b in range(TILE):
             if size[b] > radius * _ALREADY:
-                unsettled |= kept[b] != n_kept[b]
-                shift[b] = (total[b] - target) / kept[b]
+                # In exact arithmetic the shift only grows and coordinates only drop out; rounding must not undo that.
+                unsettled |= kept[b] < n_kept[b]
+                shift[b] = max(shift[b], (total[b] - target) / max(kept[b], 1.0))
                 n_kept[b] = kept[b]
     total[:] = 0.0
     for j in range(d):

@@ -30,6 +30,7 @@ from recoup.queries.base import (
 )
 
 Sums = Literal["none", "absolute", "relative"]
+_LARGEST_CENTER = 2.0**20  # far outside the unit domain, and far inside what clipping can be computed with
 _SUMS: dict[str, int] = {"none": NO_SUMS, "absolute": ABSOLUTE, "relative": RELATIVE}
 
 
@@ -64,8 +65,10 @@ class VoronoiQuery:
 
     def __post_init__(self) -> None:
         centers = np.ascontiguousarray(self.centers, dtype=np.float64).copy()
-        if centers.ndim != 2 or centers.shape[0] == 0 or centers.shape[1] == 0 or not np.isfinite(centers).all():
-            raise ParameterError("centers must be a (k, d) array of finite numbers with k and d at least 1.")
+        if centers.ndim != 2 or 0 in centers.shape or not (np.abs(centers) <= _LARGEST_CENTER).all():
+            raise ParameterError(
+                f"centers must be a (k, d) array of numbers within +-{_LARGEST_CENTER:g}, with k and d at least 1."
+            )
         if self.sums not in _SUMS:
             raise ParameterError(f"sums={self.sums!r}: choose one of {', '.join(_SUMS)}.")
         if self.norm not in (1, 2):

@@ -1,0 +1,137 @@
+"""Every privacy or budget bug that was ever found, as the test that would have caught it."""
+
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import recoup
+from recoup.algorithms.adaptive import AdaptiveKMeans
+from recoup.context import Context, Request
+from recoup.errors import BudgetError, FileInUseError, ParameterError, TranscriptFormatError
+from recoup.files import exclusive
+from recoup.mechanism import Laplace
+from recoup.queries.voronoi import VoronoiQuery
+from recoup.transcript import Transcript, _checksum
+
+
+def test_no_record_can_make_the_projection_loop_for_ever():
+    # Rounding made a coordinate that equals the shift leave and come back.
+    row = [[0.6208085204257638, 0.7618207359286113, 0.6794052178037022, 0.35401149138632904]]
+    program = (
+        "import recoup\n"
+        f"algorithm, domain = recoup.KMeans(n_clusters=2, n_rounds=1), recoup.L1Ball([-1] * 4, [1] * 4)\n"
+        f"recoup.release(algorithm, {row}, domain=domain, epsilon=1)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_a_stream_that_can_be_read_only_once_is_not_read_twice():
+    x = np.random.default_rng(0).uniform(size=(3000, 2))
+    for bounds in (([0, 0], [1, 1]), (0, 1), {"a": (0, 1), "b": (0, 1)}):
+        reader = pa.table({"a": x[:, 0], "b": x[:, 1]}).to_reader()
+        model = recoup.PrivateKMeans(2, epsilon=1e4, bounds=bounds).fit(reader)
+        assert model.transcript_.rounds[0].noisy[0] == pytest.approx(3000, abs=1)
+
+
+@pytest.mark.parametrize("postprocess", ["mcmc", "consistency"])
+def test_a_postprocess_that_cannot_read_the_rounds_is_refused_before_they_are_paid_for(postprocess):
+    x = np.random.default_rng(0).uniform(size=(300, 2))
+    ledger = recoup.Ledger.in_memory(epsilon=3)
+    model = recoup.PrivateKMeans(2, epsilon=1, bounds=(0, 1), postprocess=postprocess, ledger=ledger)
+    with pytest.raises(ParameterError, match="lloyd"):
+        recoup.PrivateKMeans(**(model.get_params() | {"algorithm": "adaptive"})).fit(x)
+    assert ledger.spent == 0
+    assert model.fit(x).transcript_.algorithm["type"] == "kmeans-lloyd"
+
+
+def test_two_processes_cannot_continue_one_transcript(tmp_path):
+    path = tmp_path / "t.json"
+    x, domain = np.zeros((10, 2)), recoup.Box([0, 0], [1, 1])
+    program = "import sys\nfrom recoup.files import exclusive\nwith exclusive(sys.argv[1]):\n    pass"
+    with exclusive(path):
+        with pytest.raises(FileInUseError):
+            recoup.release(recoup.KMeans(n_clusters=2), x, domain=domain, epsilon=1, path=path)
+        refused = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True)
+        assert "FileInUseError" in refused.stderr
+    recoup.release(recoup.KMeans(n_clusters=2), x, domain=domain, epsilon=1, path=path)
+    assert [p.name for p in tmp_path.iterdir()] == ["t.json"]
+
+
+def test_the_ledger_says_that_simulated_noise_is_not_private():
+    ledger = recoup.Ledger.in_memory(epsilon=3)
+    recoup.PrivateKMeans(2, epsilon=1, bounds=(0, 1), ledger=ledger, noise="simulated").fit(np.zeros((5, 2)))
+    assert all("NOT PRIVATE" in entry.purpose for entry in ledger.entries())
+
+
+def test_centers_so_far_away_that_clipping_loses_its_precision_are_refused():
+    with pytest.raises(ParameterError, match="centers"):
+        VoronoiQuery(centers=np.full((1, 2), 1e308), sums="relative", radii=np.full(1, 2.0**-30))
+
+
+@pytest.mark.parametrize("rows", [[], [None], [5.0], ["ab"], [[]], [[1, 2, 3]], [[[1], [2]]], [[0.5, 0.5]]])
+def test_a_list_of_odd_rows_is_answered_like_any_other(rows):
+    model = recoup.PrivateKMeans(2, bounds=([0, 0], [1, 1])).fit(rows)
+    assert np.isfinite(model.cluster_centers_).all()
+
+
+def test_shares_given_as_floats_are_the_decimals_that_were_typed():
+    query = VoronoiQuery(centers=np.zeros((1, 1)), sums="none")
+    request = Request(query=query, share=0.1, split={"count": 1.0})
+    assert request.share == Fraction(1, 10)
+    assert request.split == {"count": Fraction(1)}
+
+
+@pytest.mark.parametrize(("n_records", "epsilon", "error"), [(10**15, 1, ParameterError), (5000, "2e-8", BudgetError)])
+def test_a_plan_that_cannot_be_paid_is_refused_before_its_first_round(n_records, epsilon, error):
+    context = Context(domain=recoup.Box([0] * 5, [1] * 5), epsilon=epsilon, n_records=n_records)
+    with pytest.raises(error):
+        AdaptiveKMeans(n_clusters=3).next_request(context, (), np.random.default_rng(0))
+
+
+def test_many_clusters_in_many_columns_never_ask_for_more_than_the_cap():
+    x = np.random.default_rng(0).uniform(size=(50, 60))
+    domain = recoup.Box([0] * 60, [1] * 60)
+    transcript = recoup.release(AdaptiveKMeans(n_clusters=40), x, domain=domain, epsilon=1e9)
+    assert sum(r.share for r in transcript.rounds) == 1
+
+
+def test_a_share_that_does_not_cover_its_price_is_refused():
+    x, domain = np.zeros((10, 2)), recoup.Box([0, 0], [1, 1])
+    value = recoup.release(recoup.KMeans(n_clusters=2), x, domain=domain, epsilon=1).to_json()
+    for share in ("0", "1/1000"):
+        value["rounds"][0]["share"] = share
+        body = {name: item for name, item in value.items() if name != "checksum"}
+        with pytest.raises(TranscriptFormatError, match="share"):
+            Transcript.from_json(body | {"checksum": _checksum(body)})
+
+
+def test_the_smallest_budgets_end(monkeypatch):
+    # rho_of doubled zero for ever.
+    from recoup.accounting import rho_of
+
+    assert rho_of(Fraction(1, 10**160), Fraction(1, 10**6)) == 0
+
+
+def test_wrong_types_are_refused_before_anything_is_charged():
+    ledger = recoup.Ledger.in_memory(epsilon=3)
+    good = {"domain": recoup.Box([0, 0], [1, 1]), "epsilon": 1, "ledger": ledger}
+    x, algorithm = np.zeros((5, 2)), recoup.KMeans(n_clusters=2)
+    for wrong in ({"domain": 5}, {"on_round": 5}, {"path": 5}, {"mechanism": []}, {"noise": "loud"}):
+        with pytest.raises(ParameterError):
+            recoup.release(algorithm, x, **(good | wrong))
+    with pytest.raises(ParameterError):
+        recoup.release("kmeans", x, **good)
+    assert ledger.spent == 0
+
+
+def test_a_count_factor_is_never_zero():
+    from recoup.queries.histogram import HistogramQuery
+
+    query = HistogramQuery.one_way(dimension=2000, bins=2)
+    sensitivity = query.sensitivity(recoup.Box([0] * 2000, [1] * 2000))
+    with pytest.raises(ParameterError, match="too small"):
+        Laplace().factors(sensitivity, [1999])

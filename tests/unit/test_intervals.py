@@ -1,0 +1,173 @@
+"""Intervals of the estimate: the simulated transcripts, the order statistic, and what the result promises."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import kstest
+
+import recoup
+from recoup.errors import ParameterError
+from recoup.inference.intervals import draws_for, error_at, intervals, simulated_rounds
+from recoup.kernels.weighted_kmeans import weighted_kmeans
+
+PLACES = np.array([[20.0, -1.0], [80.0, 1.0], [50.0, 3.0]])
+
+
+def table(seed=0, n=2000):
+    rng = np.random.default_rng(seed)
+    return np.clip(rng.normal(PLACES[rng.integers(0, 3, n)], [6.0, 0.3]), [0, -4], [100, 4])
+
+
+def fitted(epsilon=1.0, seed=0, x=None, **options):
+    return recoup.PrivateKMeans(3, epsilon, ([0, -4], [100, 4]), noise="simulated", random_state=seed, **options).fit(
+        table() if x is None else x
+    )
+
+
+def intervals_of(model, **options):
+    options = {"n_draws": 19, "random_state": 0} | options
+    return intervals(model.transcript_, model.inferred_, model.cluster_centers_, **options)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted()
+
+
+def zeros(transcript):
+    return [np.zeros(answered.query.size) for answered in transcript.rounds]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("delta", "law"), [(0.0, "laplace"), (1e-6, "norm")])
+def test_simulated_answers_carry_the_released_noise(delta, law):
+    """False-alarm rate 1e-4 each; noise of another scale by a fifth must be rejected."""
+    transcript = fitted(delta=delta).transcript_
+    assert transcript.context.mechanism == ("laplace" if delta == 0 else "gaussian")
+
+    def noise_of(of):
+        rng = np.random.default_rng(0)
+        drawn = [simulated_rounds(of, zeros(of), rng) for _ in range(20)]
+        return np.concatenate([r.noisy / q.scales for d in drawn for r, q in zip(d, transcript.rounds, strict=True)])
+
+    assert kstest(noise_of(transcript), law).pvalue > 1e-4
+    planted = replace(transcript, rounds=tuple(replace(r, scale=1.2 * r.scale) for r in transcript.rounds))
+    assert kstest(noise_of(planted), law).pvalue < 1e-4
+
+
+def test_simulated_answers_are_the_exact_ones_where_there_is_no_noise(model):
+    quiet = replace(model.transcript_, rounds=tuple(replace(r, scale=0.0) for r in model.transcript_.rounds))
+    exact = [np.linspace(-5, 5, r.query.size) for r in quiet.rounds]
+    for answered, answer in zip(simulated_rounds(quiet, exact, np.random.default_rng(0)), exact, strict=True):
+        np.testing.assert_allclose(answered.noisy, answer, atol=1e-6)
+
+
+def test_the_error_is_an_order_statistic():
+    errors = np.array([[3.0], [-1.0], [2.0], [-5.0]])
+    assert error_at(errors, 0.8) == 5.0
+    assert error_at(errors, 0.6) == 3.0
+    assert error_at(errors, 0.5) == 3.0
+    assert error_at(errors, 0.2) == 1.0
+
+
+def test_draws_must_reach_the_level():
+    assert draws_for(0.9, 9) == 9
+    with pytest.raises(ParameterError, match="needs at least 9 draws"):
+        draws_for(0.9, 8)
+    for level in (0, 1, -0.5, np.nan, "0.9", None):
+        with pytest.raises(ParameterError, match="level"):
+            draws_for(level, None)
+    with pytest.raises(ParameterError, match="n_draws"):
+        draws_for(0.5, 0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"delta": 1e-6},
+        {"domain": "l1"},
+        {"algorithm": "lloyd"},
+        {"algorithm": "lloyd", "postprocess": "mcmc"},
+        {"algorithm": "lloyd", "postprocess": "consistency"},
+    ],
+    ids=str,
+)
+def test_intervals_hold_the_estimate_inside_the_bounds(options):
+    model = fitted(**options)
+    found = intervals_of(model, n_draws=9)
+    centers = model.cluster_centers_
+    assert found.center_low.shape == found.center_high.shape == centers.shape
+    assert found.size_low.shape == found.size_high.shape == (3,)
+    assert (found.center_low <= centers).all()
+    assert (centers <= found.center_high).all()
+    assert (found.center_low >= [0, -4]).all()
+    assert (found.center_high <= [100, 4]).all()
+    assert (found.center_low < found.center_high).all()
+    assert (found.size_low >= 0).all()
+    assert (found.size_low < found.size_high).all()
+    assert (found.level, found.n_draws) == (0.9, 9)
+
+
+def test_the_result_depends_on_the_seed_and_not_on_threads(model, monkeypatch):
+    monkeypatch.setenv("RECOUP_NUM_THREADS", "1")
+    one = intervals_of(model)
+    monkeypatch.setenv("RECOUP_NUM_THREADS", "3")
+    three, other = intervals_of(model), intervals_of(model, random_state=1)
+    np.testing.assert_array_equal(one.center_low, three.center_low)
+    np.testing.assert_array_equal(one.size_high, three.size_high)
+    assert not np.array_equal(one.center_low, other.center_low)
+
+
+def test_a_higher_level_is_wider(model):
+    half, most = intervals_of(model, level=0.5), intervals_of(model, level=0.9)
+    assert (most.center_low <= half.center_low).all()
+    assert (most.size_high >= half.size_high).all()
+
+
+def test_more_budget_is_narrower(model):
+    wide, narrow = intervals_of(fitted(0.1)), intervals_of(fitted(10.0))
+    assert np.median(narrow.center_high - narrow.center_low) < 0.3 * np.median(wide.center_high - wide.center_low)
+    assert np.median(narrow.size_high - narrow.size_low) < 0.3 * np.median(wide.size_high - wide.size_low)
+
+
+def test_another_number_of_clusters(model):
+    centers = recoup.refit(model.transcript_, model.inferred_, n_clusters=2, random_state=0)
+    found = intervals(model.transcript_, model.inferred_, centers, n_draws=9, random_state=0)
+    assert found.center_low.shape == (2, 2)
+
+
+@pytest.mark.parametrize("n", [0, 1, 30])
+def test_a_hopeless_release_still_gives_finite_intervals(n):
+    found = intervals_of(fitted(0.01, x=table()[:n]), n_draws=9)
+    for ends in (found.center_low, found.center_high, found.size_low, found.size_high):
+        assert np.isfinite(ends).all()
+
+
+@pytest.mark.parametrize("centers", [np.zeros((3, 3)), np.zeros(2), np.zeros((0, 2)), np.full((3, 2), np.nan)])
+def test_centers_must_fit_the_transcript(model, centers):
+    with pytest.raises(ParameterError, match="centers"):
+        intervals(model.transcript_, model.inferred_, centers)
+
+
+@pytest.mark.statistical
+def test_intervals_cover_and_much_narrower_ones_do_not():
+    """72 centre coordinates and sizes, of which 90 % should be held: fewer than 70 % is an alarm of rate below 1e-3."""
+    held, held_by_a_quarter = [], []
+    for seed in range(8):
+        x = table(seed)
+        model = fitted(seed=seed, x=x)
+        found = intervals_of(model, random_state=seed)
+        truth = weighted_kmeans(x / [50, 4], np.ones(len(x)), 3, n_restarts=5, rng=np.random.default_rng(0)).centers
+        truth = truth * [50, 4]
+        match = linear_sum_assignment((((model.cluster_centers_[:, None] - truth) / [50, 4]) ** 2).sum(axis=2))[1]
+        size = np.bincount((((x[:, None] - truth[match]) / [50, 4]) ** 2).sum(axis=2).argmin(axis=1), minlength=3)
+        low = np.concatenate([found.center_low.ravel(), found.size_low])
+        high = np.concatenate([found.center_high.ravel(), found.size_high])
+        errors = np.abs(np.concatenate([truth[match].ravel(), size]) - (low + high) / 2)
+        held.append(errors <= (high - low) / 2)
+        held_by_a_quarter.append(errors <= (high - low) / 8)
+    assert np.mean(held) >= 0.7
+    assert np.mean(held_by_a_quarter) < 0.7
