@@ -350,17 +350,28 @@ def test_ledger_commands(people, tmp_path):
 
 
 def test_plan_says_cost_and_error():
-    answer = run("plan", "--columns", "10", "-k", "10", "--epsilon", "1", "--n-records", "100000", "--json")
+    lloyd = ("plan", "--columns", "10", "-k", "10", "--epsilon", "1", "--n-records", "100000", "--algorithm", "lloyd")
+    answer = run(*lloyd, "--json")
     value = json.loads(answer.stdout)
     assert value["epsilon"] == pytest.approx(1)
     assert [r["count_scale"] for r in value["rounds"]] == pytest.approx([10.0] * 5)
     assert [r["sum_scale"] for r in value["rounds"]] == pytest.approx([100.0] * 5)
-    shown = run("plan", "--columns", "10", "-k", "10", "--epsilon", "1", "--n-records", "100000")
+    shown = run(*lloyd)
     assert "0.01416" in shown.stdout
     assert "within-cluster sum of squares" in shown.stderr
     bare = run("plan", "--columns", "2", "-k", "2", "--epsilon", "1", "--delta", "1e-6")
     assert "rho" in bare.stdout
     assert "--n-records" in bare.stderr
+
+
+def test_the_default_plan_is_that_of_the_default_algorithm():
+    terms = ("plan", "--columns", "2", "-k", "15", "--epsilon", "0.25", "--n-records", "5000")
+    value = json.loads(run(*terms, "--excess", "0.05", "--json").stdout)
+    assert value["relative_excess"] == pytest.approx(4 * 2**0.5 * 15 / (5000 * 0.25))
+    assert value["epsilon_needed"] == pytest.approx(4 * 2**0.5 * 15 / (5000 * 0.05))
+    assert [r["sum_scale"] is None for r in value["rounds"]] == [True, True, False, False]
+    assert "above non-private" in run(*terms).stderr
+    assert run(*terms, "--excess", "-1").exit_code == 2
 
 
 @pytest.mark.parametrize(

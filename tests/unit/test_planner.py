@@ -123,3 +123,29 @@ def test_only_cells_with_sums_can_be_planned():
     request = Request(query=GridQuery(sides=(2, 2, 2)), share=Fraction(1), split={"count": Fraction(1)})
     with pytest.raises(ParameterError, match="counts and sums"):
         planned_round(terms(), request)
+
+
+@pytest.mark.parametrize("n_columns", [1, 3, 6])
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_an_adaptive_plan_is_what_the_release_costs(n_columns, delta):
+    from recoup import PrivateKMeans
+    from recoup.planner import plan_adaptive
+
+    x = np.random.default_rng(0).uniform(size=(400, n_columns))
+    model = PrivateKMeans(3, 0.5, (0, 1), delta=delta, n_records=400, noise="simulated", random_state=0).fit(x)
+    plan = plan_adaptive(model.transcript_.context, n_clusters=3)
+    rounds = model.transcript_.rounds
+    assert [r.price for r in plan.rounds][: len(rounds)] == [r.price for r in rounds]
+    assert plan.rounds[0].n_cells == rounds[0].query.size
+    assert plan.rounds[0].count_scale == pytest.approx(rounds[0].scales[0], rel=1e-6)
+    last, query = plan.rounds[-1], rounds[-1].query
+    assert last.sum_scale == pytest.approx(rounds[-1].scales[-1] / query.radii[-1], rel=1e-6)
+
+
+def test_the_inverse_questions_invert_the_law():
+    from recoup.planner import epsilon_for, records_for, relative_excess
+
+    shape = {"n_clusters": 7, "n_columns": 3}
+    excess = relative_excess(epsilon=0.3, n_records=9000, **shape)
+    assert epsilon_for(excess=excess, n_records=9000, **shape) == pytest.approx(0.3)
+    assert records_for(excess=excess, epsilon=0.3, **shape) == pytest.approx(9000)

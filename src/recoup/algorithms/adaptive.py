@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -20,13 +20,12 @@ from recoup.context import Context, Request
 from recoup.errors import ParameterError
 from recoup.inference.measure import Measure, effective_epsilon, infer_measure, total_of
 from recoup.kernels.weighted_kmeans import weighted_kmeans
-from recoup.queries.base import MAX_SIZE, Array, check_size
+from recoup.queries.base import MAX_SIZE, Array, Query, check_size
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
 from recoup.queries.voronoi import VoronoiQuery
 from recoup.transcript import Round
 
-_WHOLE = {"count": Fraction(1)}
 _TOTAL_SHARE = Fraction(2, 100)
 _GRID_SHARE = Fraction(40, 100)
 _MARGINALS_SHARE = Fraction(20, 100)
@@ -61,36 +60,27 @@ class AdaptiveKMeans:
 
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
         """The next stage's query: total, first look, counts, sums; none after the last."""
-        d, k = context.domain.n_columns, self.n_clusters
-        check_size(k * (1 + d))
-        stage = len(rounds)
-        if stage == 0:
+        check_size(self.n_clusters * (1 + context.domain.n_columns))
+        if not rounds:
             _check_affordable(context)
-        if context.n_records is None:
-            if stage == 0:
-                everything = VoronoiQuery(centers=np.zeros((1, d)), sums="none")
-                return Request(query=everything, share=_TOTAL_SHARE, split=_WHOLE)
-            stage -= 1
+        n_first = 1 if context.n_records is not None else 2
         # The plan must not change on the way, or its shares would not add up: later totals do not enter it.
-        n = total_of(context, rounds[: len(rounds) - stage + 1]) if rounds else float(context.n_records or 1)
-        first_share = _GRID_SHARE if d <= _GRID_DIMENSIONS else _MARGINALS_SHARE
-        if stage == 0:
-            return Request(query=self._first_look(context, n, first_share), share=first_share, split=_WHOLE)
-        stage -= 1
-        n_count_rounds = 1 if d <= _GRID_DIMENSIONS else 2
-        counts_share = Fraction(15, 100) if d <= _GRID_DIMENSIONS else min(Fraction(30, 100), Fraction(2, d))
-        n_sum_rounds = self._sum_rounds(context, n)
-        if stage >= n_count_rounds + n_sum_rounds:
+        n = total_of(context, rounds[:n_first]) if rounds else float(context.n_records or 1)
+        stages = plan_stages(context, self.n_clusters, n)
+        if len(rounds) >= len(stages):
             return None
-        measure = infer_measure(context, rounds, rng, n_points=_POINTS_BETWEEN)
-        if stage < n_count_rounds:
-            share = counts_share / n_count_rounds
-            query = self._counts(measure, n * effective_epsilon(context, float(share)), rng)
-            return Request(query=query, share=share, split=_WHOLE)
-        spent = counts_share + first_share + (_TOTAL_SHARE if context.n_records is None else 0)
-        share = (1 - spent) / n_sum_rounds
-        query = self._sums(context, measure, n, share, stage - n_count_rounds, n_sum_rounds, rng)
-        return Request(query=query, share=share, split={"count": _COUNT_PART, "sum": 1 - _COUNT_PART})
+        stage = stages[len(rounds)]
+        if stage.kind == "total":
+            query: Query = VoronoiQuery(centers=np.zeros((1, context.domain.n_columns)), sums="none")
+        elif stage.kind == "first look":
+            query = _first_look(context, self.n_clusters, n, stage.share)
+        else:
+            measure = infer_measure(context, rounds, rng, n_points=_POINTS_BETWEEN)
+            if stage.kind == "counts":
+                query = VoronoiQuery(centers=_kmeans(measure, stage.n_cells, 2, rng), sums="none")
+            else:
+                query = _sums(context, measure, n, stage, rng)
+        return Request(query=query, share=stage.share, split=stage.split)
 
     def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
         """The clusters of the measure that explains all rounds; from a fixed seed, so that it is reproducible."""
@@ -109,44 +99,83 @@ class AdaptiveKMeans:
         """Read an algorithm back from its description."""
         return cls(n_clusters=value["n_clusters"])
 
-    def _first_look(self, context: Context, n: float, share: Fraction) -> GridQuery | HistogramQuery:
-        d = context.domain.n_columns
-        strength = n * effective_epsilon(context, float(share))
-        if d <= _GRID_DIMENSIONS:
-            side = max(2 * self.n_clusters ** (1 / d), (strength / 10) ** (2 / (2 + d)))
-            return GridQuery(sides=(int(np.clip(round(side), 2, int(_MAX_GRID_CELLS ** (1 / d)))),) * d)
-        return HistogramQuery.one_way(dimension=d, bins=int(np.clip(2 * np.sqrt(strength / (2 * d)), 4, 32)))
 
-    def _sum_rounds(self, context: Context, n: float) -> int:
-        per_cluster = n * effective_epsilon(context) / self.n_clusters
-        if context.domain.n_columns <= _GRID_DIMENSIONS or per_cluster < 300:
-            return 2
-        return 3 if per_cluster < 3000 else 4
+class Stage(NamedTuple):
+    """One planned round: what it asks for, its share of the budget, and in how many cells."""
 
-    def _counts(self, measure: Measure, strength: float, rng: np.random.Generator) -> VoronoiQuery:
-        k = self.n_clusters
-        n_cells = int(np.clip(strength / 8, max(3 * k, 60), max(3 * k, 150)))
-        return VoronoiQuery(centers=_kmeans(measure, n_cells, 2, rng), sums="none")
+    kind: Literal["total", "first look", "counts", "sums"]
+    share: Fraction
+    n_cells: int
 
-    def _sums(
-        self,
-        context: Context,
-        measure: Measure,
-        n: float,
-        share: Fraction,
-        step: int,
-        n_steps: int,
-        rng: np.random.Generator,
-    ) -> VoronoiQuery:
-        d, k, norm = context.domain.n_columns, self.n_clusters, context.noise.norm
-        strength = n * effective_epsilon(context, float(share * (1 - _COUNT_PART)))
-        most = float(np.clip(0.085 * strength / d, k, min(3 * k, MAX_SIZE // (1 + d))))
-        n_cells = max(k, round(most * (k / most) ** (step / max(n_steps - 1, 1))))
-        centers = _kmeans(measure, n_cells, _RESTARTS_BETWEEN, rng)
-        level = float(np.clip(1 - np.sqrt(2 * d) * n_cells / (0.2 * strength), 0.5, 0.998))
-        return VoronoiQuery(
-            centers=centers, sums="relative", radii=_radii(measure, centers, level, norm, context), norm=norm
-        )
+    @property
+    def split(self) -> dict[str, Fraction]:
+        """How the share is split over the answer."""
+        return {"count": _COUNT_PART, "sum": 1 - _COUNT_PART} if self.kind == "sums" else {"count": Fraction(1)}
+
+
+def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...]:
+    """The rounds of the adaptive algorithm, from public numbers alone.
+
+    Args:
+        context: the terms of the release.
+        n_clusters: K.
+        n: a rough number of records; a total is asked for first if the context declares none.
+
+    Returns:
+        The stages; their shares add up to 1.
+
+    >>> from recoup.domain import Box
+    >>> terms = Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1))
+    >>> [(stage.kind, stage.n_cells) for stage in plan_stages(terms, 5, 10_000)]
+    [('total', 1), ('first look', 400), ('counts', 150), ('sums', 15), ('sums', 5)]
+    """
+    d, k = context.domain.n_columns, n_clusters
+    few = d <= _GRID_DIMENSIONS
+    first = _GRID_SHARE if few else _MARGINALS_SHARE
+    counts = Fraction(15, 100) if few else min(Fraction(30, 100), Fraction(2, d))
+    n_counts, n_sums = (1 if few else 2), _n_sum_rounds(context, k, n)
+    stages = [Stage("total", _TOTAL_SHARE, 1)] if context.n_records is None else []
+    stages.append(Stage("first look", first, _first_look(context, k, n, first).size))
+    share = counts / n_counts
+    n_cells = int(np.clip(n * effective_epsilon(context, float(share)) / 8, max(3 * k, 60), max(3 * k, 150)))
+    stages += [Stage("counts", share, n_cells)] * n_counts
+    share = (1 - sum((stage.share for stage in stages), Fraction(0))) / n_sums
+    strength = _sum_strength(context, n, share)
+    most = float(np.clip(0.085 * strength / d, k, max(k, min(3 * k, MAX_SIZE // (1 + d)))))
+    for step in range(n_sums):
+        stages.append(Stage("sums", share, max(k, round(most * (k / most) ** (step / max(n_sums - 1, 1))))))
+    return tuple(stages)
+
+
+def _n_sum_rounds(context: Context, n_clusters: int, n: float) -> int:
+    per_cluster = n * effective_epsilon(context) / n_clusters
+    if context.domain.n_columns <= _GRID_DIMENSIONS or per_cluster < 300:
+        return 2
+    return 3 if per_cluster < 3000 else 4
+
+
+def _sum_strength(context: Context, n: float, share: Fraction) -> float:
+    return n * effective_epsilon(context, float(share * (1 - _COUNT_PART)))
+
+
+def _first_look(context: Context, n_clusters: int, n: float, share: Fraction) -> GridQuery | HistogramQuery:
+    d = context.domain.n_columns
+    strength = n * effective_epsilon(context, float(share))
+    if d <= _GRID_DIMENSIONS:
+        side = max(2 * n_clusters ** (1 / d), (strength / 10) ** (2 / (2 + d)))
+        return GridQuery(sides=(int(np.clip(round(side), 2, int(_MAX_GRID_CELLS ** (1 / d)))),) * d)
+    return HistogramQuery.one_way(dimension=d, bins=int(np.clip(2 * np.sqrt(strength / (2 * d)), 4, 32)))
+
+
+def _sums(context: Context, measure: Measure, n: float, stage: Stage, rng: np.random.Generator) -> VoronoiQuery:
+    d, norm = context.domain.n_columns, context.noise.norm
+    centers = _kmeans(measure, stage.n_cells, _RESTARTS_BETWEEN, rng)
+    # A wider radius clips less and adds more noise; more of it is worth its noise the more records there are.
+    strength = _sum_strength(context, n, stage.share)
+    level = float(np.clip(1 - np.sqrt(2 * d) * stage.n_cells / (0.2 * strength), 0.5, 0.998))
+    return VoronoiQuery(
+        centers=centers, sums="relative", radii=_radii(measure, centers, level, norm, context), norm=norm
+    )
 
 
 def _check_affordable(context: Context) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +11,16 @@ from recoup.commands import options
 from recoup.errors import ParameterError
 
 if TYPE_CHECKING:
+    from recoup.context import Context
     from recoup.planner import Plan
+
+
+class AlgorithmName(StrEnum):
+    """The algorithms that can be planned."""
+
+    auto = "auto"
+    adaptive = "adaptive"
+    lloyd = "lloyd"
 
 
 def plan(
@@ -21,19 +31,31 @@ def plan(
     records_per_person: options.RecordsPerPerson = 1,
     domain: options.DomainOption = options.DomainName.auto,
     n_records: options.DeclaredRecords = None,
-    rounds: Annotated[int, typer.Option(help="How many rounds.", rich_help_panel="Algorithm")] = 5,
+    algorithm: Annotated[
+        AlgorithmName,
+        typer.Option(help="auto is adaptive with --n-records, else lloyd (DP-KMEANS).", rich_help_panel="Algorithm"),
+    ] = AlgorithmName.auto,
+    rounds: Annotated[int | None, typer.Option(help="How many rounds of lloyd.", rich_help_panel="Algorithm")] = None,
+    excess: Annotated[
+        float | None,
+        typer.Option(
+            help="A wanted excess over non-private k-means, such as 0.05: say which epsilon or N reaches it.",
+            rich_help_panel="Algorithm",
+            show_default=False,
+        ),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what DP-KMEANS would cost and how accurate it can be, without touching data.
+    """Show what a release would cost and how accurate it can be, without touching data.
 
-    Noise is given for columns scaled to [-1, 1] by their bounds. With --n-records it also says what the noise does to
-    the centres. Example:
+    Noise is given for columns scaled to [-1, 1] by their bounds. With --n-records it also says what to expect of the
+    result. Example:
 
         recoup plan --columns 10 -k 10 --epsilon 1 --n-records 100000
     """
     from recoup.context import Context
     from recoup.domain import MAX_COLUMNS
-    from recoup.planner import plan_lloyd
+    from recoup.planner import plan_adaptive, plan_lloyd
 
     if not 1 <= columns <= MAX_COLUMNS:
         raise ParameterError(f"--columns {columns}: give between 1 and {MAX_COLUMNS}.")
@@ -46,13 +68,41 @@ def plan(
         n_records=n_records,
         records_per_person=records_per_person,
     )
-    planned = plan_lloyd(context, n_clusters=clusters, n_rounds=rounds)
+    adaptive = algorithm is AlgorithmName.adaptive or (
+        algorithm is AlgorithmName.auto and n_records is not None and rounds is None
+    )
+    if adaptive:
+        planned = plan_adaptive(context, n_clusters=clusters)
+    else:
+        planned = plan_lloyd(context, n_clusters=clusters, n_rounds=5 if rounds is None else rounds)
+    wanted = None if excess is None else _needed(excess, clusters, columns, context)
     if as_json:
         from recoup.commands.output import print_json
 
-        print_json(_as_json(planned))
-    else:
-        _show(planned)
+        print_json(_as_json(planned) | (wanted or {}))
+        return
+    _show(planned)
+    if wanted is not None:
+        from recoup.commands.output import say
+
+        text = f"For an excess of {excess:g}: {wanted['records_needed']:.4g} records at this epsilon"
+        if "epsilon_needed" in wanted:
+            text += f", or epsilon {wanted['epsilon_needed']:.3g} with {n_records} records"
+        say(text + " (a first law, right within a factor of about three).")
+
+
+def _needed(excess: float, clusters: int, columns: int, context: Context) -> dict[str, float]:
+    from recoup.inference.measure import effective_epsilon
+    from recoup.planner import epsilon_for, records_for
+
+    if not 0 < excess < 10:
+        raise ParameterError(f"--excess {excess:g}: give a part of the non-private loss, such as 0.05.")
+    shape = {"n_clusters": clusters, "n_columns": columns}
+    needed = {"records_needed": records_for(excess=excess, epsilon=effective_epsilon(context), **shape)}
+    if context.n_records is not None and context.budget_measure == "pure":
+        epsilon = epsilon_for(excess=excess, n_records=context.n_records, **shape)
+        needed["epsilon_needed"] = epsilon * context.records_per_person
+    return needed
 
 
 def _show(planned: Plan) -> None:
@@ -64,12 +114,23 @@ def _show(planned: Plan) -> None:
     rows = []
     for t, r in enumerate(planned.rounds, start=1):
         deviation = "-" if r.center_deviation is None else f"{r.center_deviation:.4g}"
-        numbers = [f"{float(r.price.amount):.6g}", f"{r.count_scale:.6g}", f"{r.sum_scale:.6g}", deviation]
+        sums = "-" if r.sum_scale is None else f"{r.sum_scale:.6g}"
+        numbers = [f"{float(r.price.amount):.6g}", f"{r.count_scale:.6g}", sums, deviation]
         rows.append([str(t), str(r.n_cells), *numbers])
     total = f"epsilon {float(planned.epsilon):.6g}" + ("" if pure else f" at delta {float(context.delta):g}")
     out.print_table(f"{planned.algorithm}; {total}", header, rows, left=0)
     noise = "Laplace, whose standard deviation is 1.41 times its scale" if pure else "Gaussian of this deviation"
     out.say(f"Noise is {noise}; sums and centres are for columns scaled to [-1, 1]; domain {context.domain.kind}.")
+    if planned.relative_excess is not None:
+        out.say("Sums are relative to their cell: their noise is the scale times the cell's radius.")
+        if planned.relative_excess > 0.5:
+            out.say("Too few records for this epsilon: expect failure. Raise epsilon, or ask for fewer clusters.")
+        else:
+            out.say(
+                f"Expected: a within-cluster sum of squares about {100 * planned.relative_excess:.2g} % above "
+                "non-private k-means (a first law, right within a factor of about three)."
+            )
+        return
     if planned.expected_displacement is None or planned.expected_excess is None:
         out.say("Give --n-records, a public guess, to see what the noise does to the centres.")
         return
@@ -109,4 +170,5 @@ def _as_json(planned: Plan) -> dict[str, Any]:
         "expected_displacement": planned.expected_displacement,
         "expected_excess": planned.expected_excess,
         "suggested_rounds": planned.suggested_rounds,
+        "relative_excess": planned.relative_excess,
     }
