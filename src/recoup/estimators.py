@@ -35,7 +35,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         bounds: required and public: `(low, high)`, each a number or one number a column, or `{column: (low, high)}`,
             which also selects the columns. Never computed from the data.
         delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise.
-        domain: "auto" and "box" do not distort the data; "l1" is the paper's unit ball; "l2"; or a `Domain`.
+        domain: "auto" and "box" do not distort the data; "l1", the paper's unit ball, and "l2" project records that lie
+            outside the ball, in `fit` as in `predict`, `transform` and `score`; or a `Domain`.
         n_records: a public guess of the number of records, or "auto".
         records_per_person: how many records one person may hold; declared, not enforced.
         algorithm: "auto"; "adaptive", which chooses each query from everything answered so far; or "lloyd", the
@@ -43,7 +44,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             DP-KMEANS ("mcmc", "consistency") is asked for.
         n_rounds: "auto", or a number of rounds for "lloyd"; the paper uses 5.
         postprocess: "auto" and "maxent" infer the maximum-entropy data set from all rounds and refit on it without
-            noise; "mcmc" is the paper's sampler; "consistency" makes the rounds agree; "none" keeps the last iterate.
+            noise; "mcmc" is the paper's sampler; "consistency" makes the rounds agree; "none" keeps the algorithm's own
+            answer: the last iterate of "lloyd".
         ledger: a `Ledger` or its path, charged before every answer.
         random_state: harmless randomness only (initial centres). With simulated noise it draws the noise too.
         noise: "secure" (the operating system's entropy) or "simulated", which is NOT PRIVATE.
