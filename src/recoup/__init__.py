@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from recoup.version import __version__
 
 if TYPE_CHECKING:
+    from recoup.algorithms.adaptive import AdaptiveKMeans
     from recoup.algorithms.lloyd import KMeans
     from recoup.domain import Box, L1Ball, L2Ball
     from recoup.driver import release
     from recoup.estimators import PrivateKMeans
+    from recoup.inference.choose import suggest_clusters
     from recoup.inference.infer import infer
     from recoup.inference.inferred import InferredDataset
     from recoup.inference.refit import refit
@@ -22,11 +24,13 @@ if TYPE_CHECKING:
     from recoup.transcript import Round, Transcript
 
 _HOMES = {
+    "AdaptiveKMeans": "recoup.algorithms.adaptive",
     "KMeans": "recoup.algorithms.lloyd",
     "Box": "recoup.domain",
     "L1Ball": "recoup.domain",
     "L2Ball": "recoup.domain",
     "PrivateKMeans": "recoup.estimators",
+    "suggest_clusters": "recoup.inference.choose",
     "infer": "recoup.inference.infer",
     "InferredDataset": "recoup.inference.inferred",
     "refit": "recoup.inference.refit",
@@ -37,6 +41,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AdaptiveKMeans",
     "Box",
     "InferredDataset",
     "KMeans",
@@ -50,6 +55,7 @@ __all__ = [
     "infer",
     "refit",
     "release",
+    "suggest_clusters",
 ]
 
 

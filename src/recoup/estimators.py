@@ -20,6 +20,7 @@ from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
 from recoup.driver import release
 from recoup.errors import DataError, ParameterError
 from recoup.inference.infer import METHODS, NEED_MEANS, Method, infer
+from recoup.inference.intervals import Intervals, intervals
 from recoup.inference.refit import refit
 from recoup.ledger import Ledger
 from recoup.queries.base import Array
@@ -178,6 +179,25 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         unit = self._unit(X)
         unit = unit[~np.isnan(unit).any(axis=1)]
         return -float(((unit - self._unit_centers()[self._cells(unit)]) ** 2).sum())
+
+    def intervals(self, level: float = 0.9) -> Intervals:
+        """Intervals of the estimate for every centre and cluster size, from the transcript alone.
+
+        They say how far k-means without noise may be from the fitted centres, and nothing about privacy. They are found
+        by simulating the transcript again from the inferred data, which takes a few seconds; `docs/intervals.md` has
+        their measured coverage.
+
+        Args:
+            level: the wanted coverage.
+
+        Returns:
+            Lower and upper ends in the user's units, rows as in `cluster_centers_`.
+        """
+        check_is_fitted(self)
+        if self.inferred_ is None:
+            raise ParameterError('intervals need inferred data: fit with another postprocess than "none".')
+        rng = _harmless(self.random_state)
+        return intervals(self.transcript_, self.inferred_, self.cluster_centers_, level=level, random_state=rng)
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn may expect: missing values are allowed, and results are random."""

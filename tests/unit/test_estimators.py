@@ -263,3 +263,13 @@ def test_gaussian_fits_share_a_ledger_with_delta():
     assert 0.499 < ledger.spent <= Fraction(1, 2)
     with pytest.raises(BudgetError, match="delta"):
         model(epsilon=0.5, delta=1e-6, ledger=Ledger.in_memory(epsilon=1)).fit(X)
+
+
+def test_intervals_come_from_the_transcript_alone():
+    x = np.random.default_rng(0).normal([[0.3, 0.7]], 0.05, size=(2000, 2))
+    fitted = PrivateKMeans(2, 2.0, (0, 1), random_state=0, noise="simulated").fit(x)
+    found = fitted.intervals(level=0.5)
+    assert (found.center_low <= fitted.cluster_centers_).all()
+    assert (fitted.cluster_centers_ <= found.center_high).all()
+    with pytest.raises(ParameterError, match="postprocess"):
+        PrivateKMeans(2, 2.0, (0, 1), postprocess="none", noise="simulated").fit(x).intervals()

@@ -1,6 +1,6 @@
 """How often intervals of the estimate hold the centres and sizes of k-means without noise, on generated sets.
 
-python benchmarks/interval_coverage.py [--fits 200] [--processes 2] [--sets blobs wide unequal]
+python benchmarks/studies/interval_coverage.py [--fits 200] [--processes 2] [--sets blobs wide unequal]
 
 Each fit is PrivateKMeans at its defaults with fresh simulated noise on the same table. The truth is scikit-learn's
 k-means on the table, matched to the fit by the Hungarian method ("near": Lloyd on the table from the fit's own centres,
