@@ -1,6 +1,6 @@
 """Accuracy on generated sets unlike the ones that the constants were screened on: multiples of non-private k-means.
 
-Usage: python benchmarks/studies/generated_sets.py [--seeds 3] [--epsilons 0.05,0.25,1]. Noise is simulated: NOT PRIVATE.
+python benchmarks/studies/generated_sets.py [--seeds 3] [--epsilons 0.05,0.25,1]. NOT PRIVATE: simulated noise.
 """
 
 import argparse
