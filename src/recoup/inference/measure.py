@@ -28,7 +28,7 @@ _UNIFORM_SHARE = 0.03
 _MEAN_SPREADS = (0.02, 0.05, 0.1, 0.2)
 _JITTERS = (0.02, 0.05, 0.1)
 _LARGEST_MEAN_ERROR = 0.3
-_TILT_GRID, _TILT_OTHER = 10.0, 25.0
+_TILT_GRID, _TILT_OTHER = 10.0, 35.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
