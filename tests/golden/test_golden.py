@@ -50,7 +50,10 @@ def test_every_query_v1():
     assert (context.mechanism, context.n_records, context.records_per_person) == ("gaussian", 1000, 3)
     assert (transcript.lost, transcript.pending) == ((Fraction(1, 20),), Fraction(1, 40))
     assert transcript.shares_spent == Fraction(27, 40)
-    assert transcript.amount_spent == Fraction(7622484759160959, 144115188075855872)
+    answered = sum(r.price.amount for r in transcript.rounds)
+    assert answered == Fraction(7622484759160959, 144115188075855872)
+    lost = sum(transcript.lost, Fraction(0)) + (transcript.pending or 0)
+    assert transcript.amount_spent == answered + lost * transcript.context.budget.amount
     assert [(r.query.type_name, r.query.size) for r in transcript.rounds] == [
         *(("voronoi", 2), ("voronoi", 6), ("voronoi", 6), ("grid", 6), ("histogram", 8), ("histogram", 4))
     ]

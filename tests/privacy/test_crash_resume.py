@@ -101,7 +101,7 @@ def check_and_resume(folder):
         assert [e.amount for e in ledger.entries()][: len(transcript.rounds)] == [
             r.price.amount for r in transcript.rounds
         ]
-        assert charged >= transcript.amount_spent
+        assert charged >= sum(r.price.amount for r in transcript.rounds)
         # What was charged and not answered is announced in the file.
         assert charged <= EPSILON * transcript.shares_spent
     else:
@@ -110,7 +110,8 @@ def check_and_resume(folder):
     assert len(done.rounds) == N_ROUNDS
     assert done.pending is None
     assert done.shares_spent <= 1
-    assert done.amount_spent + EPSILON * sum(done.lost, Fraction(0)) <= EPSILON
+    assert sum(r.price.amount for r in done.rounds) + EPSILON * sum(done.lost, Fraction(0)) <= EPSILON
+    assert done.amount_spent <= EPSILON
     assert ledger.spent <= EPSILON
     assert Transcript.load(path).to_json() == done.to_json()
     return done
