@@ -50,12 +50,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epsilons", default="0.05,0.25,1")
-    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--sets", default=";".join(SETS), help="names, with ; between them")
     args = parser.parse_args()
     epsilons = [float(e) for e in args.epsilons.split(",")]
     print("| set (N, d, K) | " + " | ".join(f"epsilon {e:g}: default / DP-KMEANS" for e in epsilons) + " | s a fit |")
     print("|---" * (len(epsilons) + 2) + "|")
-    for name in args.sets.split(","):
+    for name in args.sets.split(";"):
         x, k = make(name)
         floor = min(KMeans(k, n_init=5, random_state=s).fit(x[:: max(1, len(x) // 50_000)]).inertia_ for s in (0, 1))
         floor *= len(x) / len(x[:: max(1, len(x) // 50_000)])

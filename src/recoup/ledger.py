@@ -30,13 +30,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Self, cast
+from typing import Any, NamedTuple, NoReturn, Protocol, Self, cast, runtime_checkable
 
 from recoup.accounting import Amount, Measure, Price, as_fraction, epsilon_of_rho, rho_of
 from recoup.errors import (
@@ -82,6 +82,23 @@ class Entry(NamedTuple):
     spent_after: Fraction
     time: str
     library: str
+
+
+class Priced(Protocol):
+    """Something with a price."""
+
+    @property
+    def price(self) -> Price:
+        """What it costs."""
+
+
+@runtime_checkable
+class PricedPlan(Protocol):
+    """Planned rounds, each with its price."""
+
+    @property
+    def rounds(self) -> Sequence[Priced]:
+        """The rounds in order."""
 
 
 class Preview(NamedTuple):
@@ -295,11 +312,11 @@ class Ledger:
             connection.execute("COMMIT")
         return Entry(cast(int, cursor.lastrowid), run, purpose, price.measure, price.amount, spent_after, time, library)
 
-    def preview(self, prices: Iterable[Price]) -> Preview:
+    def preview(self, plan: Iterable[Price] | PricedPlan) -> Preview:
         """Say what some charges would do, and write nothing.
 
         Args:
-            prices: the charges, all of which are to fit.
+            plan: a plan of rounds, as `recoup.planner` makes it, or the prices themselves; all of them are to fit.
 
         Returns:
             The epsilon spent before, asked for and left after, and whether all of it fits.
@@ -308,6 +325,7 @@ class Ledger:
         False
         """
         state = self._state()
+        prices = [planned.price for planned in plan.rounds] if isinstance(plan, PricedPlan) else plan
         totals, spent_after = _after(state, prices)
         left_after = state.budget.epsilon - spent_after
         return Preview(state.spent, spent_after - state.spent, left_after, totals.fits(state.budget))

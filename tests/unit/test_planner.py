@@ -149,3 +149,16 @@ def test_the_inverse_questions_invert_the_law():
     excess = relative_excess(epsilon=0.3, n_records=9000, **shape)
     assert epsilon_for(excess=excess, n_records=9000, **shape) == pytest.approx(0.3)
     assert records_for(excess=excess, epsilon=0.3, **shape) == pytest.approx(9000)
+
+
+def test_a_ledger_previews_a_plan_and_writes_nothing():
+    from recoup import Ledger
+
+    terms = Context(domain=DOMAINS["box"]([0, 0], [1, 1]), epsilon=Fraction(1, 2))
+    ledger = Ledger.in_memory(epsilon=0.75)
+    plan = plan_lloyd(terms, n_clusters=3, n_rounds=4)
+    preview = ledger.preview(plan)
+    assert preview.fits
+    assert preview.asked == plan.amount
+    assert ledger.spent == 0
+    assert not ledger.preview([r.price for r in plan.rounds] * 2).fits
