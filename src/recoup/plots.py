@@ -174,7 +174,7 @@ def _plot_cells(ax: Any, transcript: Transcript, pair: tuple[int, int]) -> Any:
     for place, (t, query) in enumerate(cells, start=1):
         centers = domain.from_unit(domain.clip(query.centers))
         heights = np.full(len(centers), t) if domain.n_columns == 1 else centers[:, j]
-        what = "counts" if query.sums == "none" else "counts and sums"
+        what = "counts" if query.sums == "none" else "sums"
         ax.scatter(
             centers[:, i],
             heights,
@@ -183,7 +183,7 @@ def _plot_cells(ax: Any, transcript: Transcript, pair: tuple[int, int]) -> Any:
             alpha=place / len(cells),
             linewidths=0,
             zorder=2 + place,
-            label=f"round {t}: {what} in {query.n_cells} cells",
+            label=f"round {t}: {what}, {query.n_cells} cells",
         )
     ax.set_xlabel(_name(domain.columns, i))
     ax.set_xlim(domain.low[i], domain.high[i])
