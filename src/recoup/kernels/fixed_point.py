@@ -61,7 +61,10 @@ def _onto_l1_ball(tile, radius, size, shift, total, kept, n_kept):
     for j in range(d):
         for b in range(TILE):
             size[b] += abs(tile[j, b])
-    if not (size > radius * _ALREADY).any():
+    some_outside = False
+    for b in range(TILE):
+        some_outside |= size[b] > radius * _ALREADY
+    if not some_outside:
         return
     target = radius * _INSIDE
     shift[:] = 0.0

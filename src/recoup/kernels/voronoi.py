@@ -147,5 +147,6 @@ def relative_values(
 ):
     """Write each point relative to its cell's centre, clipped to the cell's radius."""
     for i in range(points.shape[0]):
-        values[i] = points[i]
+        for j in range(points.shape[1]):
+            values[i, j] = points[i, j]
         _relative(values[i], centers[cells[i]], radii[cells[i]], norm)

@@ -95,6 +95,19 @@ def weighted_inertia(points: Array, weights: Array, centers: Array) -> float:
     return float(_pass(points, weights, np.ascontiguousarray(centers), sums, mass, np.zeros(1, np.int64)))
 
 
+@njit(cache=True, nogil=True)
+def _first_above(ascending, value):
+    # np.searchsorted takes two seconds to compile.
+    low, high = 0, ascending.shape[0] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if ascending[middle] > value:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def greedy_plus_plus(
     points,  # IN   (m, d)
@@ -105,8 +118,9 @@ def greedy_plus_plus(
     """Choose each next centre as the best of some candidates drawn by weight times squared distance."""
     m, d = points.shape
     k_centers, n_candidates = uniforms.shape
-    closest, trial, best_closest = np.full(m, np.inf), np.empty(m), np.empty(m)
-    cumulative = np.empty(m)
+    closest, trial, best_closest, cumulative = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
+    for i in range(m):
+        closest[i] = np.inf
     for k in range(k_centers):
         total = 0.0
         for i in range(m):
@@ -115,7 +129,7 @@ def greedy_plus_plus(
         best_loss = np.inf
         best = 0
         for candidate in range(1 if k == 0 else n_candidates):
-            i = min(np.searchsorted(cumulative, uniforms[k, candidate] * total, side="right"), m - 1)
+            i = _first_above(cumulative, uniforms[k, candidate] * total)
             loss = 0.0
             for j in range(m):
                 distance = 0.0
@@ -129,7 +143,8 @@ def greedy_plus_plus(
                 best_loss = loss
                 best = i
                 best_closest, trial = trial, best_closest
-        centers[k] = points[best]
+        for a in range(d):
+            centers[k, a] = points[best, a]
         closest, best_closest = best_closest, closest
 
 
@@ -157,7 +172,8 @@ def lloyd(
                 for a in range(d):
                     centers[k, a] = sums[k, a] / mass[k]
             elif not moved:
-                centers[k] = points[worst[0]]
+                for a in range(d):
+                    centers[k, a] = points[worst[0], a]
                 moved = True
     return _pass(points, weights, centers, sums, mass, worst)
 

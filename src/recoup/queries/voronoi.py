@@ -148,7 +148,8 @@ class VoronoiQuery:
     def integer_total(self, records: Records, factors: Array) -> Integers:
         """The sum over records of trunc(contribution * factors), by one fused pass on both cores."""
         k, d = self.n_cells, self.n_columns
-        radii = np.ones(k) if self.radii is None else self.radii
+        # A copy, so that the kernel is compiled for one kind of array only.
+        radii = np.ones(k) if self.radii is None else self.radii.copy()
         count_factor = int(factors[0])
         sum_factors = np.ones(k) if self.sums == "none" else np.ascontiguousarray(factors[k::d][:k])
         mode = _SUMS[self.sums]
