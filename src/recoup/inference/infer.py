@@ -18,6 +18,7 @@ from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.maxent import default_temperature, explain
 from recoup.inference.measure import infer_measure
 from recoup.inference.metropolis import CellRound, Chain, Proposal, Target, sample_chains
+from recoup.inference.newton import Solution
 from recoup.inference.rounds import Cells, made_consistent, voronoi_cells_of
 from recoup.inference.support import around_means, resampled
 from recoup.queries.base import Array
@@ -120,8 +121,14 @@ def _maximum_entropy_of_any(transcript: Transcript, rng: np.random.Generator, n_
     context = transcript.context
     measure = infer_measure(context, transcript.rounds, rng, n_points=n_points)
     seconds = {"solver": time.perf_counter() - clock}
-    misfits, log_likelihood = residuals_of(context, transcript.rounds, measure.points, measure.weights)
-    solution = measure.solution
+    return _solved(transcript, measure.points, measure.weights, measure.solution, seconds)
+
+
+def _solved(
+    transcript: Transcript, points: Array, weights: Array, solution: Solution | None, seconds: dict[str, float]
+) -> InferredDataset:
+    """A maximum-entropy measure with its certificate; no solution means that there was nothing to explain."""
+    misfits, log_likelihood = residuals_of(transcript.context, transcript.rounds, points, weights)
     diagnostics = Diagnostics(
         seconds=seconds,
         residuals=misfits,
@@ -131,7 +138,7 @@ def _maximum_entropy_of_any(transcript: Transcript, rng: np.random.Generator, n_
         gap_per_row=None if solution is None else solution.gap_per_row,
         n_iterations=None if solution is None else solution.n_steps,
     )
-    return _assembled(transcript, "maxent", measure.points, measure.weights, diagnostics)
+    return _assembled(transcript, "maxent", points, weights, diagnostics)
 
 
 def _maximum_entropy(transcript: Transcript, rng: np.random.Generator, n_points: int) -> InferredDataset:
@@ -151,17 +158,7 @@ def _maximum_entropy(transcript: Transcript, rng: np.random.Generator, n_points:
     points = np.concatenate([around_means(cells, context, n_new, rng), moved])
     solution = explain(context, transcript.rounds, points, base, temperature=temperature)
     seconds["solver"] = time.perf_counter() - clock
-    misfits, log_likelihood = residuals_of(context, transcript.rounds, points, solution.measure)
-    diagnostics = Diagnostics(
-        seconds=seconds,
-        residuals=misfits,
-        log_likelihood=log_likelihood,
-        converged=solution.converged,
-        gap=solution.gap,
-        gap_per_row=solution.gap_per_row,
-        n_iterations=solution.n_steps,
-    )
-    return _assembled(transcript, "maxent", points, solution.measure, diagnostics)
+    return _solved(transcript, points, solution.measure, solution, seconds)
 
 
 def _metropolis(
