@@ -7,8 +7,9 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from recoup.errors import ParameterError
-from recoup.inference import newton
-from recoup.inference.newton import DenseRows, Partition, SparseRows, solve
+from recoup.inference import newton, rows
+from recoup.inference.newton import solve
+from recoup.inference.rows import DenseRows, Partition, SparseRows
 
 
 def dense_rows(block):
@@ -150,7 +151,7 @@ def test_conjugate_gradients_equal_cholesky(noise, monkeypatch):
 def test_threads_do_not_change_the_answer(monkeypatch):
     blocks, _, y, b, base = instance(7, m=200)
     alone = solve(blocks, y, b, base, temperature=0.1)
-    monkeypatch.setattr(newton, "_THREADED_WORK", 0)
+    monkeypatch.setattr(rows, "_THREADED_WORK", 0)
     monkeypatch.setenv("RECOUP_NUM_THREADS", "3")
     together = solve(blocks, y, b, base, temperature=0.1)
     np.testing.assert_array_equal(alone.measure, together.measure)

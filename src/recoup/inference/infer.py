@@ -28,6 +28,7 @@ from recoup.transcript import Transcript
 Method = Literal["maxent", "mcmc", "consistency"]
 METHODS: tuple[Method, ...] = ("maxent", "mcmc", "consistency")
 NEED_MEANS: tuple[Method, ...] = ("mcmc", "consistency")  # read rounds of counts and absolute sums only
+_ROUGH_POINTS, _ROUGH_ROUNDS, _ROUGH_TOLERANCE = 3000, 2, 0.1
 MAX_LATENT_RECORDS = 1_000_000  # above this, every latent point carries a weight
 
 
@@ -149,13 +150,16 @@ def _maximum_entropy(transcript: Transcript, rng: np.random.Generator, n_points:
     temperature = default_temperature(float(np.mean([c.count_scales.mean() for c in cells])), total)
     seconds = {"consistency": time.perf_counter() - clock}
     clock = time.perf_counter()
-    base = np.full(n_points, total / n_points)
-    points = around_means(cells, context, n_points, rng)
-    solution = explain(context, transcript.rounds, points, base, temperature=temperature)
-    # Once more with half of the support where the mass was found: the first one overstates the spread of clusters.
-    n_new = n_points // 2
-    moved = resampled(points, solution.measure, context, n_points - n_new, rng)
+    # A quick pass finds where the mass is; a support around the means alone overstates the spread of clusters.
+    n_rough = min(n_points, _ROUGH_POINTS)
+    points = around_means(cells, context, n_rough, rng)
+    base = np.full(n_rough, total / n_rough)
+    late = transcript.rounds[-_ROUGH_ROUNDS:]
+    rough = explain(context, late, points, base, temperature=temperature, tolerance=_ROUGH_TOLERANCE)
+    n_new = n_points // 4
+    moved = resampled(points, rough.measure, context, n_points - n_new, rng)
     points = np.concatenate([around_means(cells, context, n_new, rng), moved])
+    base = np.full(n_points, total / n_points)
     solution = explain(context, transcript.rounds, points, base, temperature=temperature)
     seconds["solver"] = time.perf_counter() - clock
     return _solved(transcript, points, solution.measure, solution, seconds)

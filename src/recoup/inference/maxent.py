@@ -11,7 +11,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from recoup.context import Context
-from recoup.inference.newton import Block, DenseRows, Partition, Solution, SparseRows, solve
+from recoup.inference.newton import Solution, solve
+from recoup.inference.rows import Block, DenseRows, Partition, SparseRows
 from recoup.queries.base import Array, Query
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery

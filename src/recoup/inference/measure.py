@@ -15,7 +15,8 @@ import numpy as np
 from recoup.algorithms.initial import uniform_points
 from recoup.context import Context
 from recoup.inference.maxent import rows_of
-from recoup.inference.newton import Block, Partition, Solution, solve
+from recoup.inference.newton import Solution, solve
+from recoup.inference.rows import Block, Partition
 from recoup.queries.base import Array
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery

@@ -13,101 +13,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dpotrs
-from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
 from recoup.errors import ParameterError
+from recoup.inference.rows import Block, Floats, Integers, Partition, Rows, merged_by_signature, packed
 from recoup.kernels import maxent as kernels
-from recoup.kernels.threads import n_threads
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-Integers: TypeAlias = npt.NDArray[np.int64]
 
 # A Cholesky factorisation beats conjugate gradients up to here, because rounds are nearly collinear by design.
 _DENSE_ROWS = 3000
 _ARMIJO, _TO_BOUNDARY = 1e-4, 0.95
 _CG_ACCURACY, _CG_STEPS = 0.1, 300
-_THREADED_ROWS = 1200  # of a Cholesky factorisation
-_THREADED_WORK = 4_000_000  # products in a Gram matrix below which a second thread does not pay
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Partition:
-    """Rows of a query that puts every support point into one cell: all counts, then all sums, cell by cell.
-
-    Attributes:
-        cells: (m,) the cell of every support point.
-        n_cells: the number of cells, empty ones included.
-        values: (m, d) what each point adds to the sums of its cell, or None for counts alone.
-    """
-
-    cells: npt.NDArray[np.integer]
-    n_cells: int
-    values: Floats | None = None
-
-    @property
-    def n_points(self) -> int:
-        """The number of support points."""
-        return len(self.cells)
-
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return self.n_cells * (1 if self.values is None else 1 + self.values.shape[1])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparseRows:
-    """Rows of any query whose contribution touches few rows.
-
-    Attributes:
-        contribution: (m, size) one line per support point.
-    """
-
-    contribution: csr_array
-
-    @property
-    def n_points(self) -> int:
-        """The number of support points."""
-        return int(self.contribution.shape[0])
-
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return int(self.contribution.shape[1])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DenseRows:
-    """Rows of any query whose contribution touches every row.
-
-    Attributes:
-        contribution: (m, size) one line per support point.
-    """
-
-    contribution: Floats
-
-    @property
-    def n_points(self) -> int:
-        """The number of support points."""
-        return len(self.contribution)
-
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return int(self.contribution.shape[1])
-
-
-Block: TypeAlias = Partition | SparseRows | DenseRows
 
 
 class Solution(NamedTuple):
@@ -136,159 +58,6 @@ class Solution(NamedTuple):
     seconds: float
 
 
-class _Rows:
-    """The stacked rows in the kernels' format: points sorted by cell, a cell's count and sums side by side."""
-
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        m = blocks[0].n_points
-        self.points = _sorted_by_cells(blocks, m)
-        starts = np.cumsum([0, *(b.size for b in blocks)])
-        self.size = int(starts[-1])
-        sparse = [(b, int(s)) for b, s in zip(blocks, starts, strict=False) if not isinstance(b, DenseRows)]
-        dense = [(b, int(s)) for b, s in zip(blocks, starts, strict=False) if isinstance(b, DenseRows)]
-        pieces, first = [], 0
-        for block, start in sparse:
-            if isinstance(block, Partition):
-                pieces.append(_pack_partition(block, self.points, first, start))
-            else:
-                pieces.append(_pack_sparse(block, self.points, first, start))
-            first += block.size
-        self.n_sparse, n_dense = first, self.size - first
-        self.dense = np.empty((m, n_dense))
-        if dense:
-            np.concatenate([b.contribution for b, _ in dense], axis=1, out=self.dense)
-            self.dense = self.dense[self.points]
-        # external[r] is the caller's number of the kernels' row r
-        self.external = np.concatenate([p.external for p in pieces] + [np.arange(s, s + b.size) for b, s in dense])
-        self.tile_row = np.concatenate([*(p.tile_row for p in pieces), np.arange(first, self.size)])
-        self.tile_length = np.concatenate([*(p.tile_length for p in pieces), np.ones(n_dense, np.int64)])
-        self.runs = _interleave(pieces, m)
-        work = (
-            float(np.sum(np.add.reduceat(self.runs.length, self.runs.start[:-1]).astype(float) ** 2)) if pieces else 0.0
-        )
-        self.n_threads = n_threads() if work > 2 * _THREADED_WORK else 1
-
-    def gather(self, z: Floats) -> Floats:
-        """A' z."""
-        out = np.empty(len(self.points))
-        kernels.gather(*self.runs, z[: self.n_sparse], out)
-        return out + self.dense @ z[self.n_sparse :] if self.dense.shape[1] else out
-
-    def scatter(self, weights: Floats) -> Floats:
-        """A weights."""
-        out = np.empty(self.size)
-        kernels.scatter(*self.runs, weights, out[: self.n_sparse])
-        if self.dense.shape[1]:
-            out[self.n_sparse :] = weights @ self.dense
-        return out
-
-    def gram(self, weights: Floats, out: Floats) -> None:
-        """The upper triangle of A diag(weights) A'."""
-        out[:] = 0.0
-        if self.n_threads == 1:
-            kernels.gram(*self.runs, weights, 0, 1, out)
-        else:
-            with ThreadPoolExecutor(self.n_threads) as pool:
-                list(
-                    pool.map(
-                        lambda part: kernels.gram(*self.runs, weights, part, self.n_threads, out), range(self.n_threads)
-                    )
-                )
-        if self.dense.shape[1]:
-            kernels.gram_dense(*self.runs, self.dense, weights, self.n_sparse, out)
-            out[self.n_sparse :, self.n_sparse :] = (self.dense * weights[:, None]).T @ self.dense
-
-    def tiles(self, weights: Floats) -> Floats:
-        """The products of rows of the same cell, one tile a cell."""
-        out = np.zeros((self.size, int(self.tile_length.max(initial=1))))
-        kernels.gram_diagonal(*self.runs, weights, out[: self.n_sparse])
-        out[self.n_sparse :, 0] = weights @ self.dense**2
-        return out
-
-
-class _Runs(NamedTuple):
-    """Sparse rows point by point, as `recoup.kernels.maxent` describes."""
-
-    start: Integers
-    row: Integers
-    length: Integers
-    offset: Integers
-    value: Floats
-
-
-class _Piece(NamedTuple):
-    """The runs of one block: how many a point has, then their rows, lengths and values."""
-
-    per_point: Integers
-    row: Integers
-    length: Integers
-    value: Floats
-    external: Integers
-    tile_row: Integers
-    tile_length: Integers
-
-
-def _sorted_by_cells(blocks: Sequence[Block], m: int) -> Integers:
-    """An order of the points in which neighbours share cells, which keeps Gram tiles in cache."""
-    key, room = np.zeros(m, np.int64), 2**62
-    for block in blocks:
-        if isinstance(block, Partition):
-            room //= block.n_cells
-            if room == 0:
-                break
-            key = key * block.n_cells + block.cells
-    return np.argsort(key, kind="stable")
-
-
-def _pack_partition(block: Partition, points: Integers, first: int, start: int) -> _Piece:
-    m, k = len(points), block.n_cells
-    width = block.size // k
-    value = np.ones((m, width))
-    if block.values is not None:
-        value[:, 1:] = block.values[points]
-    external = np.empty((k, width), np.int64)
-    external[:, 0] = start + np.arange(k)
-    external[:, 1:] = start + k + np.arange(k * (width - 1)).reshape(k, width - 1)
-    return _Piece(
-        per_point=np.ones(m, np.int64),
-        row=first + width * block.cells[points].astype(np.int64),
-        length=np.full(m, width),
-        value=value.ravel(),
-        external=external.ravel(),
-        tile_row=first + width * np.arange(k),
-        tile_length=np.full(k, width),
-    )
-
-
-def _pack_sparse(block: SparseRows, points: Integers, first: int, start: int) -> _Piece:
-    lines = csr_array(block.contribution)[points]
-    lines.sum_duplicates()
-    return _Piece(
-        per_point=np.diff(lines.indptr).astype(np.int64),
-        row=first + lines.indices.astype(np.int64),
-        length=np.ones(lines.nnz, np.int64),
-        value=lines.data.astype(np.float64),
-        external=np.arange(start, start + block.size),
-        tile_row=np.arange(first, first + block.size),
-        tile_length=np.ones(block.size, np.int64),
-    )
-
-
-def _interleave(pieces: Sequence[_Piece], m: int) -> _Runs:
-    """Turn runs listed block by block into runs listed point by point."""
-    empty = np.zeros(0, np.int64)
-    row = np.concatenate([empty, *(p.row for p in pieces)])
-    length = np.concatenate([empty, *(p.length for p in pieces)])
-    offset = np.cumsum(length) - length
-    start = np.concatenate([[0], np.cumsum(sum((p.per_point for p in pieces), np.zeros(m, np.int64)))])
-    if all(bool(np.all(p.per_point == 1)) for p in pieces):
-        order = np.arange(len(row)).reshape(len(pieces), m).T.ravel()
-    else:
-        order = np.argsort(np.concatenate([np.repeat(np.arange(m), p.per_point) for p in pieces]), kind="stable")
-    value = np.concatenate([np.zeros(0), *(p.value for p in pieces)])
-    return _Runs(start, row[order], length[order], offset[order], value)
-
-
 class _Point(NamedTuple):
     """Everything that is known at one dual point."""
 
@@ -303,7 +72,7 @@ class _Problem:
     """The dual objective and its derivatives in unit-free variables, rows and points in the kernels' order."""
 
     def __init__(
-        self, rows: _Rows, y: Floats, b: Floats, base: Floats, temperature: float, gaussian: npt.NDArray[np.bool_]
+        self, rows: Rows, y: Floats, b: Floats, base: Floats, temperature: float, gaussian: npt.NDArray[np.bool_]
     ) -> None:
         self.rows, self.temperature, self.total = rows, temperature, float(base.sum())
         self.y, self.b, self.gaussian = y[rows.external], b[rows.external], gaussian[rows.external]
@@ -437,16 +206,16 @@ def solve(
     gaussian = _check(blocks, y, b, p, temperature, noise, tolerance)
     groups: Integers | None = None
     if all(isinstance(block, Partition) and block.values is None for block in blocks):
-        blocks, weights, groups = _merge_signatures(blocks, p)
+        blocks, weights, groups = merged_by_signature(blocks, p)
     else:
         weights = p
-    rows = _Rows(blocks)
+    rows = packed(blocks)
     problem = _Problem(rows, y, b, weights, temperature, gaussian)
     u = np.zeros(rows.size)
     if warm_start is not None:
         u = np.asarray(warm_start, np.float64)[rows.external]
         u = np.where(problem.gaussian, u, np.clip(u, -0.95, 0.95))
-    with _blas_threads(rows.size):
+    with _one_blas_thread():
         point, n_steps = _ascend(problem, u, tolerance * rows.size, max_steps)
     measure = np.empty(len(weights))
     measure[rows.points] = point.measure
@@ -467,9 +236,9 @@ def solve(
     )
 
 
-def _blas_threads(n_rows: int) -> AbstractContextManager[object]:
-    """One BLAS thread for small systems: several spin while they wait, up to 15 times slower on a busy machine."""
-    return _blas().limit(limits=1, user_api="blas") if n_rows < _THREADED_ROWS else nullcontext()
+def _one_blas_thread() -> AbstractContextManager[object]:
+    """Several BLAS threads spin while they wait: 1.6 times faster at best, up to 15 times slower on a busy machine."""
+    return _blas().limit(limits=1, user_api="blas")
 
 
 @lru_cache(maxsize=1)
@@ -523,20 +292,6 @@ def _ascend(problem: _Problem, u: Floats, wanted_gap: float, max_steps: int) -> 
         if point.gap < best.gap:
             best = point
     return best, max_steps
-
-
-def _merge_signatures(blocks: Sequence[Block], base: Floats) -> tuple[list[Block], Floats, Integers]:
-    """Merge points that lie in the same cells throughout: counts cannot tell them apart."""
-    cells = [np.asarray(b.cells) for b in blocks if isinstance(b, Partition)]
-    groups = np.zeros(len(base), np.int64)
-    for column in cells:
-        groups = np.unique(groups * (int(column.max()) + 1) + column, return_inverse=True)[1]
-    members = np.zeros(int(groups.max()) + 1, np.int64)
-    members[groups] = np.arange(len(base))
-    merged: list[Block] = [
-        Partition(cells=b.cells[members], n_cells=b.n_cells) for b in blocks if isinstance(b, Partition)
-    ]
-    return merged, np.asarray(np.bincount(groups, weights=base), np.float64), groups
 
 
 def _check(

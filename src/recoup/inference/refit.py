@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from recoup.algorithms.lloyd import KMeans, positive_whole
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
@@ -22,6 +24,7 @@ def refit(
     *,
     n_clusters: int | None = None,
     n_restarts: int | None = None,
+    average_last: int = 1,
     random_state: Any = None,
 ) -> Array:
     """The centres of a transcript in the user's units.
@@ -32,6 +35,8 @@ def refit(
         n_clusters: another number of clusters than the transcript's, at no cost; needs inferred data.
         n_restarts: greedy k-means++ starts, for DP-KMEANS beside the last iterate; the best on the inferred data is
             kept.
+        average_last: without inferred data, the mean of the iterates of the last so many rounds, a baseline that any
+            inference should beat; 1 is the last iterate alone.
         random_state: harmless randomness.
 
     Returns:
@@ -49,10 +54,18 @@ def refit(
     context = transcript.context
     algorithm = algorithm_from_json(transcript.algorithm)
     wanted = algorithm.n_clusters if n_clusters is None else positive_whole(n_clusters, "n_clusters")
+    average_last = positive_whole(average_last, "average_last")
+    if inferred is not None and average_last > 1:
+        raise ParameterError("average_last is for the algorithm's own iterates: leave out the inferred data set.")
     if inferred is None:
         if wanted != algorithm.n_clusters:
             raise ParameterError("another number of clusters needs an inferred data set: refit(transcript, inferred).")
-        return context.domain.from_unit(algorithm.estimate(context, transcript.rounds))
+        if average_last > 1 and not isinstance(algorithm, KMeans):
+            raise ParameterError("only the rounds of DP-KMEANS have iterates of the same clusters to average.")
+        rounds = transcript.rounds
+        ends = range(len(rounds), max(len(rounds) - average_last, 0), -1)
+        iterates = [algorithm.estimate(context, rounds[:end]) for end in ends] or [algorithm.estimate(context, rounds)]
+        return context.domain.from_unit(context.domain.clip(np.mean(iterates, axis=0)))
     if len(inferred.points) == wanted:
         return context.domain.from_unit(context.domain.to_unit(inferred.points))
     if not isinstance(inferred, InferredDataset):

@@ -78,12 +78,10 @@ def gram(
                 continue
             for b in range(a, run_start[i + 1]):
                 row_b, offset_b, length_b = run_row[b], run_offset[b], run_length[b]
-                values_b = run_value[offset_b : offset_b + length_b]
                 for j in range(length_a):
                     scaled = weight * run_value[offset_a + j]
-                    tile = out[row_a + j, row_b : row_b + length_b]
                     for k in range(length_b):
-                        tile[k] += scaled * values_b[k]
+                        out[row_a + j, row_b + k] += scaled * run_value[offset_b + k]
 
 
 @njit(cache=True, fastmath=False)
@@ -129,6 +127,101 @@ def gram_diagonal(
                 scaled = weights[i] * run_value[offset + j]
                 for k in range(length):
                     out[row + j, k] += scaled * run_value[offset + k]
+
+
+@njit(cache=True, fastmath=False)
+def gather_grouped(
+    group_start,  # IN   (G + 1,): the points of group g are group_start[g] <= i < group_start[g + 1]
+    group_row,  # IN   (G, T): first row of the group's cell in every partition
+    width,  # IN   (T,): rows of a cell
+    values,  # IN   (m, W): a point's count (1) and its sums
+    z,  # IN   (R,)
+    out,  # OUT  (m,): out = A' z
+):
+    """A' z for points grouped by their cells: one vector of coefficients a group."""
+    coefficients = np.empty(values.shape[1])
+    for g in range(group_row.shape[0]):
+        coefficients[:] = 0.0
+        for t in range(width.shape[0]):
+            for j in range(width[t]):
+                coefficients[j] += z[group_row[g, t] + j]
+        for i in range(group_start[g], group_start[g + 1]):
+            total = 0.0
+            for j in range(values.shape[1]):
+                total += coefficients[j] * values[i, j]
+            out[i] = total
+
+
+@njit(cache=True, fastmath=False)
+def scatter_grouped(
+    group_start,  # IN   (G + 1,)
+    group_row,  # IN   (G, T)
+    width,  # IN   (T,)
+    values,  # IN   (m, W)
+    weights,  # IN   (m,)
+    out,  # IN, OUT  (R,): adds A weights
+):
+    """A weights for points grouped by their cells: one vector of totals a group."""
+    totals = np.empty(values.shape[1])
+    for g in range(group_row.shape[0]):
+        totals[:] = 0.0
+        for i in range(group_start[g], group_start[g + 1]):
+            for j in range(values.shape[1]):
+                totals[j] += weights[i] * values[i, j]
+        for t in range(width.shape[0]):
+            for j in range(width[t]):
+                out[group_row[g, t] + j] += totals[j]
+
+
+@njit(cache=True, fastmath=False)
+def moments(
+    group_start,  # IN   (G + 1,)
+    values,  # IN   (m, W)
+    weights,  # IN   (m,)
+    out,  # IN, OUT  (G, W, W): adds the sum of weight * value value' over each group
+):
+    """The second moments of the values in each group."""
+    n = values.shape[1]
+    for g in range(out.shape[0]):
+        for i in range(group_start[g], group_start[g + 1]):
+            for j in range(n):
+                scaled = weights[i] * values[i, j]
+                for k in range(j, n):
+                    out[g, j, k] += scaled * values[i, k]
+        for j in range(n):
+            for k in range(j):
+                out[g, j, k] = out[g, k, j]
+
+
+@njit(cache=True, fastmath=False)
+def gram_grouped(
+    group_row,  # IN   (G, T)
+    width,  # IN   (T,)
+    group_moments,  # IN   (G, W, W)
+    out,  # IN, OUT  (R, >= R): adds the upper triangle of A diag(weights) A'
+):
+    """Add each group's moments wherever two of its cells meet."""
+    for g in range(group_row.shape[0]):
+        for a in range(width.shape[0]):
+            for b in range(a, width.shape[0]):
+                for j in range(width[a]):
+                    for k in range(width[b]):
+                        out[group_row[g, a] + j, group_row[g, b] + k] += group_moments[g, j, k]
+
+
+@njit(cache=True, fastmath=False)
+def tiles_grouped(
+    group_row,  # IN   (G, T)
+    width,  # IN   (T,)
+    group_moments,  # IN   (G, W, W)
+    out,  # IN, OUT  (R, W): adds the products of the rows of each cell
+):
+    """Add each group's moments to the tiles of its cells."""
+    for g in range(group_row.shape[0]):
+        for a in range(width.shape[0]):
+            for j in range(width[a]):
+                for k in range(width[a]):
+                    out[group_row[g, a] + j, k] += group_moments[g, j, k]
 
 
 @njit(cache=True, fastmath=False)

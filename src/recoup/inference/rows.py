@@ -1,0 +1,365 @@
+"""Additive measurements on a support, in the layout that the solver's kernels read.
+
+A point touches one cell of every partition, so its rows are few. Two layouts share one interface. Where all rounds add
+the same values of a point (the absolute sums of DP-KMEANS), points with the same tuple of cells differ only in those
+values: the moments of each group say everything, and a Gram matrix costs next to nothing. Other mixes are runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from recoup.kernels import maxent as kernels
+from recoup.kernels.threads import n_threads
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+_THREADED_WORK = 4_000_000  # products in a Gram matrix below which a second thread does not pay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """Rows of a query that puts every support point into one cell: all counts, then all sums, cell by cell.
+
+    Attributes:
+        cells: (m,) the cell of every support point.
+        n_cells: the number of cells, empty ones included.
+        values: (m, d) what each point adds to the sums of its cell, or None for counts alone.
+    """
+
+    cells: npt.NDArray[np.integer]
+    n_cells: int
+    values: Floats | None = None
+
+    @property
+    def n_points(self) -> int:
+        """The number of support points."""
+        return len(self.cells)
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return self.n_cells * (1 if self.values is None else 1 + self.values.shape[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseRows:
+    """Rows of any query whose contribution touches few rows.
+
+    Attributes:
+        contribution: (m, size) one line per support point.
+    """
+
+    contribution: csr_array
+
+    @property
+    def n_points(self) -> int:
+        """The number of support points."""
+        return int(self.contribution.shape[0])
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return int(self.contribution.shape[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenseRows:
+    """Rows of any query whose contribution touches every row.
+
+    Attributes:
+        contribution: (m, size) one line per support point.
+    """
+
+    contribution: Floats
+
+    @property
+    def n_points(self) -> int:
+        """The number of support points."""
+        return len(self.contribution)
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return int(self.contribution.shape[1])
+
+
+Block: TypeAlias = Partition | SparseRows | DenseRows
+
+
+class Rows(Protocol):
+    """The stacked rows A in the kernels' order: a cell's count and its sums side by side.
+
+    Attributes:
+        size: the number of rows.
+        points: (m,) the caller's number of each point.
+        external: (size,) the caller's number of each row.
+        tile_row: first row of every tile of rows that only their own cell's points touch.
+        tile_length: the number of rows of every tile.
+    """
+
+    size: int
+    points: Integers
+    external: Integers
+    tile_row: Integers
+    tile_length: Integers
+
+    def gather(self, z: Floats) -> Floats:
+        """A' z."""
+
+    def scatter(self, weights: Floats) -> Floats:
+        """A weights."""
+
+    def gram(self, weights: Floats, out: Floats) -> None:
+        """The upper triangle of A diag(weights) A'."""
+
+    def tiles(self, weights: Floats) -> Floats:
+        """The products of rows of the same cell, one tile a cell."""
+
+
+def packed(blocks: Sequence[Block]) -> Rows:
+    """Choose the layout for a stack of blocks."""
+    partitions = [block for block in blocks if isinstance(block, Partition)]
+    values = [block.values for block in partitions if block.values is not None]
+    if len(partitions) == len(blocks) and all(v is values[0] for v in values):
+        return GroupedRows(partitions, values[0] if values else None)
+    return RunRows(blocks)
+
+
+class GroupedRows:
+    """Partitions that add the same values of a point, or its count alone: points grouped by their tuple of cells."""
+
+    def __init__(self, blocks: Sequence[Partition], values: Floats | None) -> None:
+        m = blocks[0].n_points
+        cells = np.stack([block.cells for block in blocks], axis=1).astype(np.int64)
+        self.points = np.lexsort(cells.T[::-1])
+        cells = cells[self.points]
+        changes = np.flatnonzero((cells[1:] != cells[:-1]).any(axis=1)) + 1
+        self._start = np.concatenate([[0], changes, [m]]).astype(np.int64)
+        self._values = np.ones((m, 1 if values is None else 1 + values.shape[1]))
+        if values is not None:
+            self._values[:, 1:] = values[self.points]
+        self._width = np.array([block.size // block.n_cells for block in blocks])
+        sizes = np.array([block.size for block in blocks])
+        first = np.cumsum(sizes) - sizes
+        self._row = first + self._width * cells[self._start[:-1]]
+        self.size = int(sizes.sum())
+        self.external = np.concatenate(
+            [_external(b.n_cells, int(w), int(f)) for b, w, f in zip(blocks, self._width, first, strict=True)]
+        )
+        self.tile_length = np.repeat(self._width, [block.n_cells for block in blocks])
+        self.tile_row = np.cumsum(self.tile_length) - self.tile_length
+
+    def gather(self, z: Floats) -> Floats:
+        """A' z."""
+        out = np.empty(len(self.points))
+        kernels.gather_grouped(self._start, self._row, self._width, self._values, z, out)
+        return out
+
+    def scatter(self, weights: Floats) -> Floats:
+        """A weights."""
+        out = np.zeros(self.size)
+        kernels.scatter_grouped(self._start, self._row, self._width, self._values, weights, out)
+        return out
+
+    def gram(self, weights: Floats, out: Floats) -> None:
+        """The upper triangle of A diag(weights) A'."""
+        out[:] = 0.0
+        kernels.gram_grouped(self._row, self._width, self._moments(weights), out)
+
+    def tiles(self, weights: Floats) -> Floats:
+        """The products of rows of the same cell, one tile a cell."""
+        out = np.zeros((self.size, self._values.shape[1]))
+        kernels.tiles_grouped(self._row, self._width, self._moments(weights), out)
+        return out
+
+    def _moments(self, weights: Floats) -> Floats:
+        width = self._values.shape[1]
+        moments = np.zeros((len(self._row), width, width))
+        kernels.moments(self._start, self._values, weights, moments)
+        return moments
+
+
+class RunRows:
+    """Any mix of blocks: sparse rows as runs, points sorted by cell, then the dense rows."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        m = blocks[0].n_points
+        self.points = _sorted_by_cells(blocks, m)
+        starts = np.cumsum([0, *(b.size for b in blocks)])
+        self.size = int(starts[-1])
+        sparse = [(b, int(s)) for b, s in zip(blocks, starts, strict=False) if not isinstance(b, DenseRows)]
+        dense = [(b, int(s)) for b, s in zip(blocks, starts, strict=False) if isinstance(b, DenseRows)]
+        pieces, first = [], 0
+        for block, start in sparse:
+            if isinstance(block, Partition):
+                pieces.append(_pack_partition(block, self.points, first, start))
+            else:
+                pieces.append(_pack_sparse(block, self.points, first, start))
+            first += block.size
+        self.n_sparse, n_dense = first, self.size - first
+        self.dense = np.empty((m, n_dense))
+        if dense:
+            np.concatenate([b.contribution for b, _ in dense], axis=1, out=self.dense)
+            self.dense = self.dense[self.points]
+        # external[r] is the caller's number of the kernels' row r
+        self.external = np.concatenate([p.external for p in pieces] + [np.arange(s, s + b.size) for b, s in dense])
+        self.tile_row = np.concatenate([*(p.tile_row for p in pieces), np.arange(first, self.size)])
+        self.tile_length = np.concatenate([*(p.tile_length for p in pieces), np.ones(n_dense, np.int64)])
+        self.runs = _interleave(pieces, m)
+        work = (
+            float(np.sum(np.add.reduceat(self.runs.length, self.runs.start[:-1]).astype(float) ** 2)) if pieces else 0.0
+        )
+        self.n_threads = n_threads() if work > 2 * _THREADED_WORK else 1
+
+    def gather(self, z: Floats) -> Floats:
+        """A' z."""
+        out = np.empty(len(self.points))
+        kernels.gather(*self.runs, z[: self.n_sparse], out)
+        return out + self.dense @ z[self.n_sparse :] if self.dense.shape[1] else out
+
+    def scatter(self, weights: Floats) -> Floats:
+        """A weights."""
+        out = np.empty(self.size)
+        kernels.scatter(*self.runs, weights, out[: self.n_sparse])
+        if self.dense.shape[1]:
+            out[self.n_sparse :] = weights @ self.dense
+        return out
+
+    def gram(self, weights: Floats, out: Floats) -> None:
+        """The upper triangle of A diag(weights) A'."""
+        out[:] = 0.0
+        if self.n_threads == 1:
+            kernels.gram(*self.runs, weights, 0, 1, out)
+        else:
+            with ThreadPoolExecutor(self.n_threads) as pool:
+                list(
+                    pool.map(
+                        lambda part: kernels.gram(*self.runs, weights, part, self.n_threads, out), range(self.n_threads)
+                    )
+                )
+        if self.dense.shape[1]:
+            kernels.gram_dense(*self.runs, self.dense, weights, self.n_sparse, out)
+            out[self.n_sparse :, self.n_sparse :] = (self.dense * weights[:, None]).T @ self.dense
+
+    def tiles(self, weights: Floats) -> Floats:
+        """The products of rows of the same cell, one tile a cell."""
+        out = np.zeros((self.size, int(self.tile_length.max(initial=1))))
+        kernels.gram_diagonal(*self.runs, weights, out[: self.n_sparse])
+        out[self.n_sparse :, 0] = weights @ self.dense**2
+        return out
+
+
+class _Runs(NamedTuple):
+    """Sparse rows point by point, as `recoup.kernels.maxent` describes."""
+
+    start: Integers
+    row: Integers
+    length: Integers
+    offset: Integers
+    value: Floats
+
+
+class _Piece(NamedTuple):
+    """The runs of one block: how many a point has, then their rows, lengths and values."""
+
+    per_point: Integers
+    row: Integers
+    length: Integers
+    value: Floats
+    external: Integers
+    tile_row: Integers
+    tile_length: Integers
+
+
+def _sorted_by_cells(blocks: Sequence[Block], m: int) -> Integers:
+    """An order of the points in which neighbours share cells, which keeps Gram tiles in cache."""
+    key, room = np.zeros(m, np.int64), 2**62
+    for block in blocks:
+        if isinstance(block, Partition):
+            room //= block.n_cells
+            if room == 0:
+                break
+            key = key * block.n_cells + block.cells
+    return np.argsort(key, kind="stable")
+
+
+def _external(n_cells: int, width: int, start: int) -> Integers:
+    """The caller lists all counts, then all sums; the kernels keep a cell's rows together."""
+    external = np.empty((n_cells, width), np.int64)
+    external[:, 0] = start + np.arange(n_cells)
+    external[:, 1:] = start + n_cells + np.arange(n_cells * (width - 1)).reshape(n_cells, width - 1)
+    return external.ravel()
+
+
+def _pack_partition(block: Partition, points: Integers, first: int, start: int) -> _Piece:
+    m, k = len(points), block.n_cells
+    width = block.size // k
+    value = np.ones((m, width))
+    if block.values is not None:
+        value[:, 1:] = block.values[points]
+    return _Piece(
+        per_point=np.ones(m, np.int64),
+        row=first + width * block.cells[points].astype(np.int64),
+        length=np.full(m, width),
+        value=value.ravel(),
+        external=_external(k, width, start),
+        tile_row=first + width * np.arange(k),
+        tile_length=np.full(k, width),
+    )
+
+
+def _pack_sparse(block: SparseRows, points: Integers, first: int, start: int) -> _Piece:
+    lines = csr_array(block.contribution)[points]
+    lines.sum_duplicates()
+    return _Piece(
+        per_point=np.diff(lines.indptr).astype(np.int64),
+        row=first + lines.indices.astype(np.int64),
+        length=np.ones(lines.nnz, np.int64),
+        value=lines.data.astype(np.float64),
+        external=np.arange(start, start + block.size),
+        tile_row=np.arange(first, first + block.size),
+        tile_length=np.ones(block.size, np.int64),
+    )
+
+
+def _interleave(pieces: Sequence[_Piece], m: int) -> _Runs:
+    """Turn runs listed block by block into runs listed point by point."""
+    empty = np.zeros(0, np.int64)
+    row = np.concatenate([empty, *(p.row for p in pieces)])
+    length = np.concatenate([empty, *(p.length for p in pieces)])
+    start = np.concatenate([[0], np.cumsum(sum((p.per_point for p in pieces), np.zeros(m, np.int64)))])
+    if all(bool(np.all(p.per_point == 1)) for p in pieces):
+        order = np.arange(len(row)).reshape(len(pieces), m).T.ravel()
+        by_point = [p.value.reshape(m, -1) for p in pieces]
+        value = np.concatenate([np.zeros((m, 0)), *by_point], axis=1).ravel()
+        offset = np.cumsum(length[order]) - length[order]
+    else:
+        order = np.argsort(np.concatenate([np.repeat(np.arange(m), p.per_point) for p in pieces]), kind="stable")
+        value = np.concatenate([np.zeros(0), *(p.value for p in pieces)])
+        offset = (np.cumsum(length) - length)[order]
+    return _Runs(start, row[order], length[order], offset, value)
+
+
+def merged_by_signature(blocks: Sequence[Block], base: Floats) -> tuple[list[Block], Floats, Integers]:
+    """Merge points that lie in the same cells throughout: counts cannot tell them apart."""
+    cells = [np.asarray(b.cells) for b in blocks if isinstance(b, Partition)]
+    groups = np.zeros(len(base), np.int64)
+    for column in cells:
+        groups = np.unique(groups * (int(column.max()) + 1) + column, return_inverse=True)[1]
+    members = np.zeros(int(groups.max()) + 1, np.int64)
+    members[groups] = np.arange(len(base))
+    merged: list[Block] = [
+        Partition(cells=b.cells[members], n_cells=b.n_cells) for b in blocks if isinstance(b, Partition)
+    ]
+    return merged, np.asarray(np.bincount(groups, weights=base), np.float64), groups
+
+
