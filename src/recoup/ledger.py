@@ -29,14 +29,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Protocol, Self, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, cast, runtime_checkable
 
 from recoup.accounting import Amount, Measure, Price, as_fraction, epsilon_of_rho, rho_of
 from recoup.errors import (
@@ -44,9 +42,9 @@ from recoup.errors import (
     BudgetExceededError,
     LedgerError,
     LedgerFormatError,
-    LedgerLockedError,
     ParameterError,
 )
+from recoup.ledger_store import File, Memory
 
 _APPLICATION_ID = 0x52434C44  # "RCLD", in the file's header
 _VERSION = 1
@@ -178,7 +176,7 @@ class Ledger:
     __slots__ = ("__weakref__", "_store")
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 30.0) -> None:
-        self._store: _File | _Memory = _File(path, timeout)
+        self._store: File | Memory = File(path, timeout)
         self._state()
 
     @classmethod
@@ -205,7 +203,7 @@ class Ledger:
         0.5
         """
         budget = _checked_budget(epsilon, delta)
-        store = _File(path, timeout)
+        store = File(path, timeout)
         try:
             os.close(os.open(store.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         except FileExistsError:
@@ -237,7 +235,7 @@ class Ledger:
         Fraction(1, 10)
         """
         ledger = cls.__new__(cls)
-        ledger._store = _Memory()
+        ledger._store = Memory()
         with ledger._store.connection() as connection:
             _initialise(connection, _checked_budget(epsilon, delta))
         return ledger
@@ -367,10 +365,10 @@ class Ledger:
 
     def __deepcopy__(self, memo: object) -> Ledger:
         # A clone of an estimator has to spend from the same budget; in memory only the same object does.
-        return self if isinstance(self._store, _Memory) else Ledger(self._store.path, timeout=self._store.timeout)
+        return self if isinstance(self._store, Memory) else Ledger(self._store.path, timeout=self._store.timeout)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if isinstance(self._store, _Memory):
+        if isinstance(self._store, Memory):
             raise LedgerError(
                 "A ledger in memory cannot be pickled: its copy would be a second budget. "
                 "Use Ledger.create(path, ...), which processes can share."
@@ -384,77 +382,6 @@ class Ledger:
 
 def _reopen(path: str, timeout: float) -> Ledger:
     return Ledger(path, timeout=timeout)
-
-
-class _File:
-    """A ledger's file; every operation has its own connection, so threads and forked processes share none."""
-
-    def __init__(self, path: str | os.PathLike[str], timeout: float) -> None:
-        self.path = Path(path).absolute()
-        self.timeout = timeout
-        self.name = str(self.path)
-
-    @contextmanager
-    def connection(self) -> Iterator[sqlite3.Connection]:
-        if os.path.isdir(self.path):
-            raise LedgerFormatError(f"{self.name} is a folder, not a ledger.")
-        if not os.path.exists(self.path):
-            raise LedgerError(
-                f'There is no ledger {self.name}. Make one with Ledger.create("{self.path.name}", epsilon=3).'
-            )
-        try:
-            # mode=rw never creates; closing without a commit rolls back.
-            uri = f"{self.path.as_uri()}?mode=rw"
-            with closing(sqlite3.connect(uri, uri=True, timeout=self.timeout, isolation_level=None)) as connection:
-                connection.execute("PRAGMA synchronous = EXTRA")
-                yield connection
-        except sqlite3.Error as error:
-            _raise_typed(error, self.name, self.timeout)
-
-
-class _Memory:
-    """One connection behind a lock, in one process."""
-
-    path = None
-    name = "in memory"
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._process = os.getpid()
-        self._connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-
-    @contextmanager
-    def connection(self) -> Iterator[sqlite3.Connection]:
-        if os.getpid() != self._process:
-            raise LedgerError(
-                "This ledger lives in the memory of another process, and here it would be a second budget. "
-                "Use Ledger.create(path, ...), which processes can share."
-            )
-        with self._lock:
-            try:
-                yield self._connection
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-
-    def __del__(self) -> None:
-        self._connection.close()
-
-
-def _raise_typed(error: sqlite3.Error, name: str, timeout: float) -> NoReturn:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        raise LedgerLockedError(
-            f"Another process has held the ledger {name} for more than {timeout:g} s. Nothing was charged. Try again, "
-            "or give a longer timeout."
-        ) from error
-    # SQLITE_ERROR is a table or column that is not there: our statements themselves are right.
-    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
-        raise LedgerFormatError(
-            f"{name} is not a ledger, or is damaged ({error}). Check the path, or bring back the file from a copy; a "
-            "budget that is unknown must be taken as spent."
-        ) from error
-    raise LedgerError(f"The ledger {name} cannot be used: {error}. Nothing may be released.") from error
 
 
 def _checked_budget(epsilon: Amount, delta: Amount) -> _Budget:
