@@ -40,11 +40,11 @@ def spread_centers(domain: Domain, n_clusters: int, rng: np.random.Generator) ->
     low, high = 0.0, 2.0 * float(np.sqrt(domain.n_columns))
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
-        centers = _apart(lambda n: uniform_points(domain, n, rng), n_clusters, middle)
+        centers = _apart(lambda n: _uniform(domain, n, rng), n_clusters, middle)
         if centers is None:
             high = middle
         else:
-            best, low = centers, middle
+            best, low = domain.clip(centers), middle
     return best
 
 
@@ -68,15 +68,21 @@ def _apart(draw, n_clusters: int, distance: float) -> Array | None:  # type: ign
 
 def uniform_points(domain: Domain, n: int, rng: np.random.Generator) -> Array:
     """Draw points uniformly from the unit domain (from the whole ball, then clipped, if it is wider than the box)."""
+    return domain.clip(_uniform(domain, n, rng))
+
+
+def _uniform(domain: Domain, n: int, rng: np.random.Generator) -> Array:
     d = domain.n_columns
     if domain.kind == "box":
         return rng.uniform(-1.0, 1.0, size=(n, d))
     _, radius = domain.shape()
     if domain.kind == "l1":
         sides = rng.standard_exponential((n, d + 1))
-        points = radius * rng.choice([-1.0, 1.0], size=(n, d)) * sides[:, :d] / sides.sum(axis=1, keepdims=True)
+        signs = 2.0 * rng.integers(0, 2, size=(n, d)) - 1.0
+        points = radius * signs * sides[:, :d] / sides.sum(axis=1, keepdims=True)
     else:
         directions = rng.standard_normal((n, d))
         sizes = radius * rng.random((n, 1)) ** (1.0 / d)
         points = directions / np.linalg.norm(directions, axis=1, keepdims=True) * sizes
-    return domain.clip(points)
+    # Only a ball that is wider than the box reaches out of it.
+    return points if radius <= 1.0 else domain.clip(points)

@@ -26,30 +26,37 @@ def fixed_point_rows(
 ):
     """Write each raw row as a fixed-point record of the unit domain; a row with a non-finite value is dropped."""
     n, d = rows.shape
-    tile, size = np.zeros((d, TILE)), np.empty(TILE)
-    finite = np.ones(TILE, np.bool_)
+    tile, size, off = np.zeros((d, TILE)), np.empty(TILE), np.empty(TILE)
     shift, total, kept, n_kept = np.empty(TILE), np.empty(TILE), np.empty(TILE), np.empty(TILE)
     for start in range(0, n, TILE):
         n_rows = min(TILE, n - start)
         for b in range(n_rows):
-            whole = True
             for j in range(d):
-                value = np.float64(rows[start + b, j])
-                whole &= np.isfinite(value)
-                value = min(max(value, low[j]), high[j])
-                tile[j, b] = 2.0 * ((value - low[j]) / (high[j] - low[j])) - 1.0
-            finite[b] = whole
+                tile[j, b] = rows[start + b, j]
         for b in range(n_rows, TILE):
             for j in range(d):
-                tile[j, b] = 0.0
+                tile[j, b] = low[j]
+        off[:] = 0.0
+        for j in range(d):
+            lowest, highest = low[j], high[j]
+            width = highest - lowest
+            for b in range(TILE):
+                value = tile[j, b]
+                # Zero if finite, else NaN: unlike a test, it fills a vector register.
+                off[b] += value - value
+                value = min(max(value, lowest), highest)
+                tile[j, b] = 2.0 * ((value - lowest) / width) - 1.0
         if shape == 1:
             _onto_l1_ball(tile, radius, size, shift, total, kept, n_kept)
         elif shape == 2:
             _onto_l2_ball(tile, radius, size)
+        for j in range(d):
+            for b in range(TILE):
+                tile[j, b] = tile[j, b] * _GRID if off[b] == 0.0 else 0.0
         for b in range(n_rows):
             for j in range(d):
-                records[start + b, j] = np.int32(tile[j, b] * _GRID) if finite[b] else 0
-            if not finite[b]:
+                records[start + b, j] = np.int32(tile[j, b])
+            if off[b] != 0.0:
                 records[start + b, 0] = DROPPED
 
 

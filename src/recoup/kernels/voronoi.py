@@ -107,11 +107,15 @@ def voronoi_totals(
             counts[cell] += count_factor
             if sums == NO_SUMS:
                 continue
+            factor = sum_factors[cell]
+            if sums == ABSOLUTE:
+                # A record's own row is contiguous, its column of the tile is not: twice as fast.
+                for j in range(d):
+                    totals[cell, j] += np.int32((records[start + b, j] * _STEP) * factor)
+                continue
             for j in range(d):
                 x[j] = tile[j, b]
-            if sums == RELATIVE:
-                _relative(x, centers[cell], radii[cell], norm)
-            factor = sum_factors[cell]
+            _relative(x, centers[cell], radii[cell], norm)
             for j in range(d):
                 totals[cell, j] += np.int32(x[j] * factor)
 
