@@ -12,6 +12,8 @@ from recoup.version import __version__
 
 if TYPE_CHECKING:
     from recoup.algorithms.adaptive import AdaptiveKMeans
+    from recoup.algorithms.eugkm import GridKMeans
+    from recoup.algorithms.hybrid import HybridKMeans
     from recoup.algorithms.lloyd import KMeans
     from recoup.domain import Box, L1Ball, L2Ball
     from recoup.driver import release
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AdaptiveKMeans": "recoup.algorithms.adaptive",
+    "GridKMeans": "recoup.algorithms.eugkm",
+    "HybridKMeans": "recoup.algorithms.hybrid",
     "KMeans": "recoup.algorithms.lloyd",
     "Box": "recoup.domain",
     "L1Ball": "recoup.domain",
@@ -43,6 +47,8 @@ _HOMES = {
 __all__ = [
     "AdaptiveKMeans",
     "Box",
+    "GridKMeans",
+    "HybridKMeans",
     "InferredDataset",
     "KMeans",
     "L1Ball",

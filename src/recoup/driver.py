@@ -49,7 +49,7 @@ def release(
 
     Args:
         algorithm: what to ask next, for example `recoup.KMeans(n_clusters=15, n_rounds=5)`.
-        X: the records: an array, a data frame, an Arrow table or stream, a path.
+        X: the records: an array, a data frame, an Arrow table or stream, a Spark DataFrame, a path.
         domain: public bounds, for example `recoup.Box(low, high)`.
         epsilon: the total budget, read as the decimal that is typed.
         delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise.

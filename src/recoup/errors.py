@@ -90,3 +90,7 @@ class ColumnTypeError(DataError, TypeError):
 
 class UnreadableFileError(DataError, OSError):
     """A file cannot be opened or decoded."""
+
+
+class SparkError(DataError):
+    """A Spark job failed or Spark cannot be used; raised before its round is charged."""

@@ -13,8 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from recoup.algorithms.adaptive import AdaptiveKMeans
 from recoup.algorithms.base import Algorithm
+from recoup.algorithms.eugkm import GridKMeans
+from recoup.algorithms.hybrid import HybridKMeans
 from recoup.algorithms.lloyd import KMeans, positive_whole
-from recoup.curator.source import TableSource, is_path
+from recoup.curator.rivals.base import release_model
+from recoup.curator.rivals.registry import RIVALS, rival_of
+from recoup.curator.source import is_path, source_of
 from recoup.curator.tables import Table, open_table
 from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
 from recoup.driver import release
@@ -25,6 +29,9 @@ from recoup.inference.refit import refit
 from recoup.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.queries.voronoi import VoronoiQuery
+
+# Algorithms that plan their own rounds and are read by maximum entropy only.
+_PLANNED: dict[str, Callable[..., Algorithm]] = {"adaptive": AdaptiveKMeans, "grid": GridKMeans, "hybrid": HybridKMeans}
 
 
 class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -40,20 +47,23 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             outside the ball, in `fit` as in `predict`, `transform` and `score`; or a `Domain`.
         n_records: a public guess of the number of records, or "auto".
         records_per_person: how many records one person may hold; declared, not enforced.
-        algorithm: "auto"; "adaptive", which chooses each query from everything answered so far; or "lloyd", the
-            paper's Algorithm 1. "auto" is "adaptive", unless a number of rounds or a postprocess that only reads
-            DP-KMEANS ("mcmc", "consistency") is asked for.
-        n_rounds: "auto", or a number of rounds for "lloyd"; the paper uses 5.
+        algorithm: "auto"; "adaptive", which chooses each query from everything answered so far; "lloyd", the paper's
+            Algorithm 1; "grid", noisy counts on one regular grid (EUGkM); "hybrid", a grid and one round of "lloyd"
+            where that is predicted to help; or "gupt" (sample and aggregate) and "privgene" (a genetic algorithm),
+            which spend pure epsilon and release centres alone: no transcript, nothing to infer from. "auto" is
+            "adaptive", unless a number of rounds or a postprocess that only reads DP-KMEANS ("mcmc", "consistency") is
+            asked for.
+        n_rounds: "auto", or a number of rounds for "lloyd" (the paper uses 5) or "privgene".
         postprocess: "auto" and "maxent" infer the maximum-entropy data set from all rounds and refit on it without
             noise; "mcmc" is the paper's sampler; "consistency" makes the rounds agree; "none" keeps the algorithm's own
-            answer: the last iterate of "lloyd".
+            answer: the last iterate of "lloyd", weighted k-means on the cells of "grid".
         ledger: a `Ledger` or its path, charged before every answer.
         random_state: harmless randomness only (initial centres). With simulated noise it draws the noise too.
         noise: "secure" (the operating system's entropy) or "simulated", which is NOT PRIVATE.
 
     Attributes:
         cluster_centers_: (n_clusters, d), in the user's units, inside the bounds.
-        transcript_: everything that was released.
+        transcript_: everything that was released; none for "gupt" and "privgene", which release the centres alone.
         inferred_: the inferred data set, or none.
         privacy_: the privacy statement.
         n_features_in_: the number of columns.
@@ -112,7 +122,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         """Cluster records privately.
 
         Args:
-            X: an array, a data frame, an Arrow table or stream, or a path to Parquet or CSV.
+            X: an array, a data frame, an Arrow table or stream, a Spark DataFrame, or a path to Parquet or CSV.
             y: ignored.
             transcript_path: where to save the transcript after every round, so that nothing paid for is lost.
             resume: continue the transcript at that path; only what is missing is paid for.
@@ -121,6 +131,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         Returns:
             The fitted estimator.
         """
+        if self.algorithm in RIVALS:
+            return self._fit_rival(X, keeps_transcript=transcript_path is not None or resume, on_round=on_round)
         algorithm = self._algorithm()
         if self.postprocess not in ("auto", "none", *METHODS):
             choices = ", ".join(("auto", "none", *METHODS))
@@ -141,12 +153,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             resume=resume,
             on_round=on_round,
         )
-        self.n_features_in_ = domain.n_columns
-        if domain.columns is not None:
-            self.feature_names_in_ = np.array(domain.columns, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self.transcript_ = transcript
+        self._set_domain(domain)
+        self.transcript_: Any = transcript
         rng = _harmless(self.random_state)
         self.inferred_ = None
         if self.postprocess != "none":
@@ -194,10 +202,37 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             Lower and upper ends in the user's units, rows as in `cluster_centers_`.
         """
         check_is_fitted(self)
+        if self.transcript_ is None:
+            raise ParameterError(f"intervals need a transcript, and {self.algorithm} releases none.")
         if self.inferred_ is None:
             raise ParameterError('intervals need inferred data: fit with another postprocess than "none".')
         rng = _harmless(self.random_state)
         return intervals(self.transcript_, self.inferred_, self.cluster_centers_, level=level, random_state=rng)
+
+    def report(
+        self, path: str | os.PathLike[str], *, level: float = 0.9, intervals: bool = True, title: str | None = None
+    ) -> None:
+        """Write one self-contained HTML page about the fit, from the transcript and the result alone.
+
+        It says what was promised, shows the clusters and how sure they are, and how each round led there. Intervals and
+        the curve for choosing K take a few seconds. Where only centres were released, the page is short.
+
+        Args:
+            path: where to; the file appears only when it is complete.
+            level: the wanted coverage of the intervals.
+            intervals: whether to compute them.
+            title: of the page; it is public.
+        """
+        from recoup.report.facts import gather_model
+        from recoup.report.write import write_page, write_report
+
+        check_is_fitted(self)
+        if self.transcript_ is None:
+            facts = gather_model(self.privacy_, self.cluster_centers_, algorithm=self.algorithm, title=title)
+            return write_page(path, facts)
+        asked = level if intervals else None
+        write_report(path, self.transcript_, self.cluster_centers_, self.inferred_, level=asked, title=title)
+        return None
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn may expect: missing values are allowed, and results are random."""
@@ -206,15 +241,56 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         tags.non_deterministic = True
         return tags
 
+    def _fit_rival(self, X: Any, *, keeps_transcript: bool, on_round: Callable[[int], None] | None) -> Self:
+        n_rounds = None if self.n_rounds == "auto" else positive_whole(self.n_rounds, "n_rounds")
+        rival = rival_of(self.algorithm, self.n_clusters, n_rounds)
+        if self.postprocess not in ("auto", "none"):
+            raise ParameterError(
+                f"{self.algorithm} releases centres alone, so postprocess={self.postprocess!r} has nothing to read: "
+                'leave postprocess="auto".'
+            )
+        if keeps_transcript:
+            raise ParameterError(f"{self.algorithm} releases no transcript: none can be saved or resumed.")
+        domain, source = self._source(X)
+        model = release_model(
+            rival,
+            source,
+            domain=domain,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            ledger=self.ledger,
+            records_per_person=self.records_per_person,
+            n_records=None if self.n_records == "auto" else positive_whole(self.n_records, "n_records"),
+            random_state=self.random_state,
+            noise=self.noise,
+            on_release=on_round,
+        )
+        self._set_domain(domain)
+        self.transcript_, self.inferred_ = None, None
+        self.cluster_centers_, self.privacy_ = model.centers, model.privacy
+        self._n_features_out = len(self.cluster_centers_)
+        return self
+
+    def _set_domain(self, domain: Domain) -> None:
+        self._domain = domain
+        self.n_features_in_ = domain.n_columns
+        if domain.columns is not None:
+            self.feature_names_in_ = np.array(domain.columns, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
     def _algorithm(self) -> Algorithm:
-        if self.algorithm not in ("auto", "adaptive", "lloyd"):
-            raise ParameterError(f'algorithm={self.algorithm!r}: choose "auto", "adaptive" or "lloyd".')
-        if self.algorithm == "adaptive" and self.n_rounds != "auto":
-            raise ParameterError('the adaptive algorithm plans its own rounds: leave n_rounds="auto".')
-        if self.algorithm == "adaptive" and self.postprocess in NEED_MEANS:
+        if self.algorithm not in ("auto", "lloyd", *_PLANNED):
+            choices = ", ".join(f'"{name}"' for name in ("auto", *_PLANNED, "lloyd", *RIVALS))
+            raise ParameterError(f"algorithm={self.algorithm!r}: choose one of {choices}.")
+        if self.algorithm in _PLANNED and self.n_rounds != "auto":
+            raise ParameterError(f'the {self.algorithm} algorithm plans its own rounds: leave n_rounds="auto".')
+        if self.algorithm in _PLANNED and self.postprocess in NEED_MEANS:
             raise ParameterError(
                 f'postprocess={self.postprocess!r} reads DP-KMEANS only: use algorithm="lloyd" with it.'
             )
+        if self.algorithm in _PLANNED:
+            return _PLANNED[self.algorithm](n_clusters=self.n_clusters)
         if self.algorithm != "lloyd" and self.n_rounds == "auto" and self.postprocess not in NEED_MEANS:
             return AdaptiveKMeans(n_clusters=self.n_clusters)
         n_rounds = 5 if self.n_rounds == "auto" else positive_whole(self.n_rounds, "n_rounds")
@@ -236,11 +312,11 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         table = open_table(X, n_columns=declared_width(self.bounds) if isinstance(X, list | tuple) else None)
         low, high, _ = declared_bounds(self.bounds, table.n_columns)
         domain = DOMAINS[kind](tuple(low), tuple(high), table.columns)
-        return domain, TableSource(table, domain, keep=not is_path(X))
+        return domain, source_of(table, domain, keep=not is_path(X))
 
     def _table(self, X: Any) -> Table:
         check_is_fitted(self)
-        domain = self.transcript_.context.domain
+        domain = self._domain
         by_name = domain.columns is not None and not isinstance(X, np.ndarray | list | tuple)
         table = open_table(X, domain.columns if by_name else None)
         if table.n_columns != domain.n_columns:
@@ -253,10 +329,10 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def _unit(self, X: Any) -> Array:
         rows = np.concatenate([np.asarray(b, dtype=np.float64) for b in self._table(X).blocks()])
         rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, np.nan)
-        return self.transcript_.context.domain.to_unit(rows)
+        return self._domain.to_unit(rows)
 
     def _unit_centers(self) -> Array:
-        return self.transcript_.context.domain.to_unit(self.cluster_centers_)
+        return self._domain.to_unit(self.cluster_centers_)
 
     def _cells(self, unit: Array) -> NDArray[np.int64]:
         return VoronoiQuery(centers=self._unit_centers()).cells(unit)

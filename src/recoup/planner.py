@@ -17,14 +17,13 @@ import numpy as np
 
 from recoup.accounting import Price, epsilon_of_rho
 from recoup.algorithms.adaptive import plan_stages
+from recoup.algorithms.hybrid import TYPICAL_OFFSET
 from recoup.algorithms.lloyd import KMeans, positive_whole
 from recoup.context import Context, Request
 from recoup.errors import ParameterError
 from recoup.inference.measure import effective_epsilon
 from recoup.queries.voronoi import VoronoiQuery
 
-# The rho of Su et al.: the typical distance of a centre from the middle, as a part of a column's range.
-TYPICAL_OFFSET = 0.225
 _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 7
 
 
@@ -68,6 +67,7 @@ class Plan:
             Gaussian noise.
         relative_excess: what the adaptive algorithm is expected to lose against non-private k-means, as a part of its
             within-cluster sum of squares; none for other algorithms, and without a declared number of records.
+        notes: what else is worth knowing, such as why a grid is not the one that its rule asks for.
     """
 
     context: Context
@@ -77,6 +77,7 @@ class Plan:
     expected_excess: float | None
     suggested_rounds: int | None
     relative_excess: float | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def amount(self) -> Fraction:

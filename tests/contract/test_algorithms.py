@@ -8,13 +8,20 @@ from cases import context, domains
 
 from recoup.algorithms.adaptive import AdaptiveKMeans
 from recoup.algorithms.base import Algorithm
+from recoup.algorithms.eugkm import GridKMeans
+from recoup.algorithms.hybrid import HybridKMeans
 from recoup.algorithms.lloyd import KMeans
 from recoup.algorithms.registry import ALGORITHMS, algorithm_from_json
 from recoup.driver import release
 from recoup.errors import TranscriptFormatError
 from recoup.transcript import Transcript
 
-CASES = {"kmeans-lloyd": KMeans(n_clusters=3, n_rounds=4), "kmeans-adaptive": AdaptiveKMeans(n_clusters=3)}
+CASES = {
+    "kmeans-lloyd": KMeans(n_clusters=3, n_rounds=4),
+    "kmeans-adaptive": AdaptiveKMeans(n_clusters=3),
+    "kmeans-grid": GridKMeans(n_clusters=3, rule="rugnik"),
+    "kmeans-hybrid": HybridKMeans(n_clusters=3),
+}
 
 
 def test_every_registered_algorithm_is_under_test():
@@ -43,7 +50,7 @@ class TestAlgorithm:
             else:
                 assert requests[0].query.to_json() == requests[1].query.to_json()
                 assert (requests[0].share, requests[0].split) == (requests[1].share, requests[1].split)
-                if n and name == "kmeans-lloyd":  # which draws nothing after its start
+                if n and name != "kmeans-adaptive":  # the others draw nothing after their start
                     assert requests[0].query.to_json() == transcript.rounds[n].query.to_json()
 
     def test_estimate_is_finite_and_inside(self, name, domain_name, mechanism):
@@ -71,6 +78,9 @@ def test_json_round_trip(name):
         {"type": "kmeans-lloyd"},
         {"type": "kmeans-lloyd", "n_clusters": "3", "n_rounds": 5},
         {"type": "kmeans-lloyd", "n_clusters": 0, "n_rounds": 5},
+        {"type": "kmeans-grid", "n_clusters": 3},
+        {"type": "kmeans-grid", "n_clusters": 3, "rule": ["eugkm"]},
+        {"type": "kmeans-hybrid", "n_clusters": "3"},
     ],
 )
 def test_a_description_that_is_none_is_refused(value):

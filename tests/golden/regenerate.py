@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from recoup import Box, KMeans, L2Ball, release
+from recoup import Box, HybridKMeans, KMeans, L1Ball, L2Ball, release
 from recoup.context import Context, Request
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
@@ -29,6 +29,13 @@ def lloyd() -> Transcript:
     table = {name: x[:, j] for j, name in enumerate(domain.columns or ())}
     algorithm = KMeans(n_clusters=2, n_rounds=3)
     return release(algorithm, pa.table(table), domain=domain, epsilon="0.7", random_state=0, noise="simulated")
+
+
+def hybrid() -> Transcript:
+    """A whole release of a total, a grid and a Lloyd round."""
+    x = np.random.default_rng(0).normal([[20.0, 3.0, 1.0]], [5.0, 1.0, 0.5], size=(500, 3))
+    domain = L1Ball([0, 0, 0], [50, 10, 2])
+    return release(HybridKMeans(n_clusters=2), x, domain=domain, epsilon="0.7", random_state=0, noise="simulated")
 
 
 def every_query() -> Transcript:
@@ -70,4 +77,5 @@ def every_query() -> Transcript:
 
 if __name__ == "__main__":
     lloyd().save(FOLDER / f"lloyd-v{SCHEMA_VERSION}.json")
+    hybrid().save(FOLDER / f"hybrid-v{SCHEMA_VERSION}.json")
     every_query().save(FOLDER / f"every-query-v{SCHEMA_VERSION}.json")

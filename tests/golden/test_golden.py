@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recoup import Box, L2Ball, Transcript, refit
+from recoup import Box, L1Ball, L2Ball, Transcript, refit
 from recoup.transcript import SCHEMA_VERSION
 
 FOLDER = Path(__file__).parent
@@ -17,6 +17,7 @@ def test_the_current_version_has_golden_files():
     assert {p.name for p in FOLDER.glob(f"*-v{SCHEMA_VERSION}.json")} >= {
         f"lloyd-v{SCHEMA_VERSION}.json",
         f"every-query-v{SCHEMA_VERSION}.json",
+        f"hybrid-v{SCHEMA_VERSION}.json",
     }
 
 
@@ -40,6 +41,31 @@ def test_lloyd_v1():
     assert first.noisy[:2].tolist() == [257.0372870005667, 241.08301520720124]
     assert transcript.rounds[2].noisy[-1] == -37.923331674222865
     expected = [[15.710903661226972, 2.4181988836305353], [21.62743381868309, 4.228297517912912]]
+    np.testing.assert_allclose(refit(transcript, None), expected, rtol=1e-12)
+
+
+def test_hybrid_v1():
+    transcript = Transcript.load(FOLDER / "hybrid-v1.json")
+    assert transcript.context.domain == L1Ball([0, 0, 0], [50, 10, 2])
+    assert transcript.algorithm == {"type": "kmeans-hybrid", "n_clusters": 2}
+    assert [(r.query.type_name, r.query.size) for r in transcript.rounds] == [
+        ("voronoi", 1),
+        ("grid", 27),
+        ("voronoi", 8),
+    ]
+    assert [r.share for r in transcript.rounds] == [Fraction(1, 50), Fraction(49, 100), Fraction(49, 100)]
+    assert transcript.rounds[2].price.amount == Fraction(96545917011755, 281474976710656)
+    assert transcript.rounds[1].integers[:2] == (613126767, 45152458715)
+    assert transcript.rounds[2].weights == (397255688, 676486135)
+    assert [float(r.noisy[-1]) for r in transcript.rounds] == [
+        491.70776268467307,
+        -6.800916861742735,
+        75.92628479524818,
+    ]
+    expected = [
+        [20.525574364523127, 3.1525830584256207, 0.7627823197113521],
+        [20.731998008670818, 3.8548185446086594, 1.4501121339380068],
+    ]
     np.testing.assert_allclose(refit(transcript, None), expected, rtol=1e-12)
 
 

@@ -10,7 +10,7 @@ from opendp.measurements import make_gaussian, make_laplace
 from opendp.metrics import l1_distance, l2_distance
 from opendp.mod import enable_features
 
-from recoup import KMeans, Ledger, release
+from recoup import GridKMeans, HybridKMeans, KMeans, Ledger, release
 from recoup.accounting import epsilon_of_rho
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
@@ -79,6 +79,32 @@ def test_a_release_adds_up(mechanism, epsilon, k, n_rounds, records_per_person):
     assert transcript.epsilon_spent <= Fraction(epsilon)
     if mechanism == "gaussian":
         assert epsilon_of_rho(terms.budget.amount, terms.delta) <= Fraction(epsilon)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("epsilon", ["0.05", "0.1", "0.25", "1", "3.7"])
+@pytest.mark.parametrize("algorithm", [GridKMeans(n_clusters=3), HybridKMeans(n_clusters=3)], ids=["grid", "hybrid"])
+@pytest.mark.parametrize("n_records", [None, 1, 5000])
+def test_a_grid_adds_up_with_or_without_its_other_rounds(mechanism, epsilon, algorithm, n_records):
+    for d in (1, 4):
+        domain = domains(d)["l1"]
+        terms = context(domain, mechanism, epsilon)
+        ledger = Ledger.in_memory(epsilon=5, delta=terms.delta)
+        transcript = release(
+            algorithm,
+            np.zeros((2, d)),
+            domain=domain,
+            epsilon=epsilon,
+            delta=terms.delta,
+            n_records=n_records,
+            ledger=ledger,
+            noise="simulated",
+        )
+        scales = [answered.scale for answered in transcript.rounds]
+        assert spends_what_was_asked(mechanism, scales, terms.budget.amount)
+        assert sum(answered.share for answered in transcript.rounds) == 1
+        assert sum(entry.amount for entry in ledger.entries()) == transcript.amount_spent
+        assert transcript.epsilon_spent <= Fraction(epsilon)
 
 
 def test_a_declared_number_of_records_above_two_to_the_31_costs_the_same():

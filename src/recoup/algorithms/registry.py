@@ -7,10 +7,12 @@ from typing import Any
 
 from recoup.algorithms.adaptive import AdaptiveKMeans
 from recoup.algorithms.base import Algorithm
+from recoup.algorithms.eugkm import GridKMeans
+from recoup.algorithms.hybrid import HybridKMeans
 from recoup.algorithms.lloyd import KMeans
 from recoup.errors import ParameterError, TranscriptFormatError
 
-ALGORITHMS: dict[str, type[Algorithm]] = {a.type_name: a for a in (AdaptiveKMeans, KMeans)}
+ALGORITHMS: dict[str, type[Algorithm]] = {a.type_name: a for a in (AdaptiveKMeans, GridKMeans, HybridKMeans, KMeans)}
 
 
 def algorithm_from_json(value: Mapping[str, Any]) -> Algorithm:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recoup.commands import options
-from recoup.errors import ParameterError
+from recoup.errors import ParameterError, RecoupError
 
 if TYPE_CHECKING:
     from recoup.estimators import PrivateKMeans
@@ -29,12 +29,17 @@ def cluster(
     n_records: options.DeclaredRecords = None,
     rounds: Annotated[
         int | None,
-        typer.Option(help="How many rounds of lloyd.", rich_help_panel="Algorithm", show_default="5"),
+        typer.Option(
+            help="How many rounds of lloyd (by default 5) or of privgene.",
+            rich_help_panel="Algorithm",
+            show_default=False,
+        ),
     ] = None,
     algorithm: Annotated[
         str,
         typer.Option(
-            help="auto; adaptive, which chooses each query from all answers so far; or lloyd (DP-KMEANS).",
+            help="auto; adaptive, which chooses each query from all answers so far; lloyd (DP-KMEANS); grid (EUGkM); "
+            "hybrid; or gupt and privgene, which release centres alone, without a transcript.",
             rich_help_panel="Algorithm",
         ),
     ] = "auto",
@@ -48,7 +53,7 @@ def cluster(
         typer.Option(
             "--output",
             "-o",
-            help="Write centers.csv and transcript.json into this folder.",
+            help="Write centers.csv and transcript.json, if there is one, into this folder.",
             rich_help_panel="Output",
             show_default=False,
         ),
@@ -71,6 +76,7 @@ def cluster(
     """
     from recoup.commands import output as out
     from recoup.commands.progress import Progress
+    from recoup.curator.rivals.registry import RIVALS
     from recoup.estimators import PrivateKMeans
 
     budget = options.read_budget(epsilon, delta)
@@ -89,14 +95,18 @@ def cluster(
         random_state=seed,
         noise="simulated" if simulated_noise else "secure",
     )
+    releases_transcript = algorithm not in RIVALS
+    if resume and not releases_transcript:
+        raise ParameterError(f"{algorithm} releases no transcript, so there is nothing to resume.")
     if output is not None:
         folder = options.writable_folder(output)
         if not resume:
             _check_free(folder)
     elif resume:
         raise ParameterError("--resume needs the folder of the interrupted run: name it with -o.")
-    transcript_path = None if output is None else output / _FILES[1]
-    with Progress() as progress:
+    transcript_path = None if output is None or not releases_transcript else output / _FILES[1]
+    n_rounds, at_most = _planned_rounds(model)
+    with Progress(n_rounds, at_most=at_most) as progress:
         # Saved after every round: whatever happens next, what was paid for is kept.
         model.fit(data, transcript_path=transcript_path, resume=resume, on_round=progress.finished)
     if output is not None:
@@ -109,6 +119,26 @@ def cluster(
         title = f"{len(centers)} private centres" if not simulated_noise else f"Centres, {model.privacy_['statement']}"
         rows = [[str(k), *(f"{v:.6g}" for v in center)] for k, center in enumerate(centers)]
         out.print_table(title, ["cluster", *columns], rows)
+
+
+def _planned_rounds(model: PrivateKMeans) -> tuple[int | None, bool]:
+    """How many rounds the model will take, and whether that is only the most, from its public parameters alone."""
+    from recoup.commands.progress import planned_rounds
+    from recoup.context import Context
+
+    try:
+        terms = Context(
+            domain=model._source(None)[0],
+            epsilon=model.epsilon,
+            delta=model.delta,
+            mechanism="gaussian" if model.delta else "laplace",
+            n_records=None if model.n_records == "auto" else model.n_records,
+            records_per_person=model.records_per_person,
+        )
+        return planned_rounds(model._algorithm(), terms)
+    except RecoupError:
+        # The fit refuses the same parameters, in the order in which it reads them.
+        return None, False
 
 
 def _check_free(folder: Path) -> None:
@@ -124,9 +154,12 @@ def _write(folder: Path, model: PrivateKMeans) -> None:
     from recoup.commands import output as out
     from recoup.files import write_whole
 
-    comment = model.transcript_.statement if model.transcript_.simulated else None
+    comment = model.privacy_["statement"] if model.privacy_["noise"] == "simulated" else None
     write_whole(folder / _FILES[0], out.csv_text(_columns(model), model.cluster_centers_.tolist(), comment=comment))
-    out.say(f"Wrote {folder / _FILES[0]} and {folder / _FILES[1]}.")
+    if model.transcript_ is None:
+        out.say(f"Wrote {folder / _FILES[0]}. There is no transcript: {model.algorithm} releases centres alone.")
+    else:
+        out.say(f"Wrote {folder / _FILES[0]} and {folder / _FILES[1]}.")
 
 
 def _columns(model: Any) -> list[str]:

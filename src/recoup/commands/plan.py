@@ -21,6 +21,8 @@ class AlgorithmName(StrEnum):
     auto = "auto"
     adaptive = "adaptive"
     lloyd = "lloyd"
+    grid = "grid"
+    hybrid = "hybrid"
 
 
 def plan(
@@ -33,7 +35,10 @@ def plan(
     n_records: options.DeclaredRecords = None,
     algorithm: Annotated[
         AlgorithmName,
-        typer.Option(help="auto is adaptive with --n-records, else lloyd (DP-KMEANS).", rich_help_panel="Algorithm"),
+        typer.Option(
+            help="auto is adaptive with --n-records, else lloyd (DP-KMEANS); grid (EUGkM); hybrid (grid, then lloyd).",
+            rich_help_panel="Algorithm",
+        ),
     ] = AlgorithmName.auto,
     rounds: Annotated[int | None, typer.Option(help="How many rounds of lloyd.", rich_help_panel="Algorithm")] = None,
     excess: Annotated[
@@ -55,6 +60,7 @@ def plan(
     """
     from recoup.context import Context
     from recoup.domain import MAX_COLUMNS
+    from recoup.grid_planner import plan_grid, plan_hybrid
     from recoup.planner import plan_adaptive, plan_lloyd
 
     if not 1 <= columns <= MAX_COLUMNS:
@@ -73,6 +79,10 @@ def plan(
     )
     if adaptive:
         planned = plan_adaptive(context, n_clusters=clusters)
+    elif algorithm is AlgorithmName.grid:
+        planned = plan_grid(context, n_clusters=clusters)
+    elif algorithm is AlgorithmName.hybrid:
+        planned = plan_hybrid(context, n_clusters=clusters)
     else:
         planned = plan_lloyd(context, n_clusters=clusters, n_rounds=5 if rounds is None else rounds)
     wanted = None if excess is None else _needed(excess, clusters, columns, context)
@@ -121,6 +131,8 @@ def _show(planned: Plan) -> None:
     out.print_table(f"{planned.algorithm}; {total}", header, rows, left=0)
     noise = "Laplace, whose standard deviation is 1.41 times its scale" if pure else "Gaussian of this deviation"
     out.say(f"Noise is {noise}; sums and centres are for columns scaled to [-1, 1]; domain {context.domain.kind}.")
+    for note in planned.notes:
+        out.say(note)
     if planned.relative_excess is not None:
         out.say("Sums are relative to their cell: their noise is the scale times the cell's radius.")
         if planned.relative_excess > 0.5:
@@ -132,7 +144,8 @@ def _show(planned: Plan) -> None:
             )
         return
     if planned.expected_displacement is None or planned.expected_excess is None:
-        out.say("Give --n-records, a public guess, to see what the noise does to the centres.")
+        if context.n_records is None:
+            out.say("Give --n-records, a public guess, to see what the noise does to the centres.")
         return
     out.say(
         f"Expected, with {context.n_records} records in clusters of equal size: noise adds "
@@ -171,4 +184,5 @@ def _as_json(planned: Plan) -> dict[str, Any]:
         "expected_excess": planned.expected_excess,
         "suggested_rounds": planned.suggested_rounds,
         "relative_excess": planned.relative_excess,
+        "notes": list(planned.notes),
     }

@@ -13,13 +13,16 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from recoup.curator.spark import SparkSource, SparkTable
 from recoup.curator.tables import Table, open_table
 from recoup.domain import Domain
 from recoup.kernels.fixed_point import fixed_point_rows
+from recoup.kernels.fixed_point_columns import fixed_point_columns
 from recoup.kernels.threads import over_row_ranges
 from recoup.queries.base import Array, Query
 
 _LARGEST_BLOCK = 2**24  # rows; 64-bit totals of a block of 2^30-bounded contributions stay exact
+_LARGEST_SUM = 2**32  # rows; so do 64-bit sums of the totals of so many
 
 
 class Source(Protocol):
@@ -50,14 +53,18 @@ class TableSource:
 
     def total(self, query: Query, factors: Array) -> list[int]:
         """The exact sum over records of trunc(contribution * factors)."""
-        total = [0] * query.size
-        for records in self._records():
+        total, part, n_added = [0] * query.size, np.zeros(query.size, dtype=np.int64), 0
+        for records in self.records():
             for start in range(0, len(records), _LARGEST_BLOCK):
-                part = query.integer_total(records[start : start + _LARGEST_BLOCK], factors)
-                total = [a + b for a, b in zip(total, part.tolist(), strict=True)]
-        return total
+                block = records[start : start + _LARGEST_BLOCK]
+                if n_added + len(block) > _LARGEST_SUM:
+                    total, part, n_added = _added(total, part), np.zeros_like(part), 0
+                part += query.integer_total(block, factors)
+                n_added += len(block)
+        return _added(total, part)
 
-    def _records(self) -> Iterator[NDArray[np.int32]]:
+    def records(self) -> Iterator[NDArray[np.int32]]:
+        """The fixed-point records, block by block: for algorithms that hold records instead of asking for totals."""
         if self._kept is not None:
             yield from self._kept
             return
@@ -71,12 +78,29 @@ class TableSource:
             self._kept = kept
 
 
+def _added(total: list[int], part: NDArray[np.int64]) -> list[int]:
+    # Python's integers: a sum over all records need not fit into 64 bits.
+    return [a + b for a, b in zip(total, part.tolist(), strict=True)]
+
+
 def fixed_records(rows: NDArray[np.float64 | np.float32], domain: Domain) -> NDArray[np.int32]:
-    """Clamp, scale, project and round rows in the user's units; rows with a non-finite value are marked as dropped."""
+    """Clamp, scale, project and round rows in the user's units; rows with a non-finite value are marked as dropped.
+
+    Args:
+        rows: contiguous by row or by column.
+        domain: where they are clipped to.
+
+    Returns:
+        One fixed-point record a row, the same for either layout.
+    """
     shape, radius = domain.shape()
     low, high = np.array(domain.low), np.array(domain.high)
     records = np.empty(rows.shape, dtype=np.int32)
-    over_row_ranges(lambda a, b: fixed_point_rows(rows[a:b], low, high, shape, radius, records[a:b]), len(rows))
+    if rows.flags.f_contiguous and not rows.flags.c_contiguous:
+        columns = rows.T
+        over_row_ranges(lambda a, b: fixed_point_columns(columns, a, b, low, high, shape, radius, records), len(rows))
+    else:
+        over_row_ranges(lambda a, b: fixed_point_rows(rows[a:b], low, high, shape, radius, records[a:b]), len(rows))
     return records
 
 
@@ -85,7 +109,14 @@ def open_source(X: object, domain: Domain) -> Source:
     if hasattr(X, "total") and callable(X.total):
         return X
     table = open_table(X, domain.columns, n_columns=domain.n_columns)
-    return TableSource(table, domain, keep=not is_path(X))
+    return source_of(table, domain, keep=not is_path(X))
+
+
+def source_of(table: Table, domain: Domain, *, keep: bool) -> Source:
+    """Records of an opened table: added up here, or by Spark where they are."""
+    if isinstance(table, SparkTable):
+        return SparkSource(table, domain)
+    return TableSource(table, domain, keep=keep)
 
 
 def is_path(X: object) -> bool:

@@ -2,8 +2,9 @@
 
 The inferred data is taken as if it were the data. Its rounds are answered again with fresh noise of the released
 scales, the answers are inferred from and clustered in the same way, and the errors against the clusters of the inferred
-data are read off. They hold the noise and the bias of inference alike. Nothing here protects anybody: these are
-intervals of an estimate, and cost no privacy.
+data are read off. They hold the noise and the bias of inference alike. Rounds of DP-KMEANS say nothing about what is
+inside a cell but its mean, so there each draw starts from other data that explains the rounds as well. Nothing here
+protects anybody: these are intervals of an estimate, and cost no privacy.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from recoup.algorithms.lloyd import positive_whole
 from recoup.errors import ParameterError
 from recoup.inference.infer import Method, infer
 from recoup.inference.inferred import InferredDataset
+from recoup.inference.maxent import default_temperature, explain
 from recoup.inference.measure import infer_measure
 from recoup.kernels.threads import n_threads
 from recoup.kernels.weighted_kmeans import weighted_kmeans
@@ -31,6 +33,9 @@ from recoup.transcript import Round, Transcript
 _DRAWS = 39  # the 36th of 39 is exactly the 90 % point, the 38th the 95 % point
 # One pass on so many points has the error of two on 10,000 within a few per cent, at a sixth of the time.
 _POINTS, _PASSES = 4_000, 1
+# Other data in the place of the inferred: so many clumps for each cluster, so far from where the inferred data is.
+_CLUMPS, _CLUMP_SHIFT, _CLUMP_SPREADS = 2, 0.3, (0.02, 0.05, 0.1, 0.2)
+_SMOOTH_POINTS, _SMOOTH_WEIGHT, _CLUMP_TOLERANCE = 0.25, 0.1, 0.1
 
 Result = TypeVar("Result")
 
@@ -77,6 +82,7 @@ def intervals(
     Each interval is symmetric: the estimate plus or minus the level's order statistic of the absolute errors of
     simulated transcripts. Data sets of the maximum-entropy method are inferred again on a fresh, smaller support; those
     of the other methods by the same method at its default settings, with maximum-entropy data in place of the records.
+    For transcripts of DP-KMEANS each draw has its own data in their place: clumps that explain the rounds.
 
     Args:
         transcript: what was released.
@@ -123,10 +129,23 @@ def intervals(
         found = weighted_kmeans(data.points, data.weights, len(start), n_restarts=0, rng=stream, starts=start[None])
         return found.centers, _sizes(data.points, data.weights, found.centers)
 
-    true_centers, true_size = clusters(UnitData(points, weights), rng)
-    drawn = over_simulated(transcript, UnitData(points, weights), inferred.method, clusters, n_draws, rng)
-    center_error = error_at(np.stack([c for c, _ in drawn]) - true_centers, level)
-    size_error = error_at(np.stack([s for _, s in drawn]) - true_size, level)
+    data = UnitData(points, weights)
+    if _only_means(transcript.rounds):
+
+        def errors_on_other_data(stream: np.random.Generator) -> tuple[Array, Array]:
+            other = clumped(transcript, data, _CLUMPS * len(start), stream)
+            true_centers, true_size = clusters(other, stream)
+            rounds = simulated_rounds(transcript, _exact_answers(transcript, other), stream)
+            found_centers, found_size = clusters(_inferred_again(transcript, rounds, inferred.method, stream), stream)
+            return found_centers - true_centers, found_size - true_size
+
+        drawn = _in_threads(errors_on_other_data, n_draws, rng)
+    else:
+        true_centers, true_size = clusters(data, rng)
+        found = over_simulated(transcript, data, inferred.method, clusters, n_draws, rng)
+        drawn = [(c - true_centers, s - true_size) for c, s in found]
+    center_error = error_at(np.stack([c for c, _ in drawn]), level)
+    size_error = error_at(np.stack([s for _, s in drawn]), level)
     return Intervals(
         level=level,
         center_low=np.minimum(domain.from_unit(start - center_error), centers),
@@ -175,16 +194,69 @@ def over_simulated(
     Returns:
         What work returned, in the order of the draws, whatever the number of threads.
     """
-    exact = [np.asarray(answered.query.contribution(data.points).T @ data.weights) for answered in transcript.rounds]
+    exact = _exact_answers(transcript, data)
 
     def draw(stream: np.random.Generator) -> Result:
         rounds = simulated_rounds(transcript, exact, stream)
         return work(_inferred_again(transcript, rounds, method, stream), stream)
 
+    return _in_threads(draw, n_draws, rng)
+
+
+def clumped(transcript: Transcript, data: UnitData, n_clumps: int, rng: np.random.Generator) -> UnitData:
+    """Other data that explains the rounds, with most of its mass in a few clumps at random places.
+
+    Where a cell holds two clusters, counts and sums tell nothing about how they lie. Maximum entropy makes one wide
+    cluster of them, which every transcript simulated from it would confirm.
+
+    Args:
+        transcript: what was released.
+        data: points of the unit domain near which the clumps are put.
+        n_clumps: how many.
+        rng: harmless randomness.
+
+    Returns:
+        The measure on the clumps, and on some points of the data, that departs least from a random base.
+    """
+    context, total = transcript.context, float(data.weights.sum())
+    n_smooth = round(_POINTS * _SMOOTH_POINTS)
+    n_clumped = _POINTS - n_smooth
+    chosen = rng.choice(len(data.points), size=n_clumps + n_smooth, p=data.weights / total)
+    middles, smooth = data.points[chosen[:n_clumps]], data.points[chosen[n_clumps:]]
+    middles = context.domain.clip(middles + _CLUMP_SHIFT * rng.standard_normal(middles.shape))
+    spreads = rng.choice(_CLUMP_SPREADS, size=n_clumps)
+    clump = rng.choice(n_clumps, size=n_clumped, p=rng.dirichlet(np.ones(n_clumps)))
+    offsets = spreads[clump, None] * rng.standard_normal((n_clumped, middles.shape[1]))
+    points = np.concatenate([context.domain.clip(middles[clump] + offsets), smooth])
+    base = np.repeat(
+        [(1 - _SMOOTH_WEIGHT) * total / n_clumped, _SMOOTH_WEIGHT * total / n_smooth], [n_clumped, n_smooth]
+    )
+    count_scale = np.mean([answered.scales[0] for answered in transcript.rounds])
+    found = explain(
+        context,
+        transcript.rounds,
+        points,
+        base,
+        temperature=default_temperature(float(count_scale), total),
+        tolerance=_CLUMP_TOLERANCE,
+    )
+    return UnitData(points, found.measure)
+
+
+def _in_threads(draw: Callable[[np.random.Generator], Result], n_draws: int, rng: np.random.Generator) -> list[Result]:
     streams = rng.spawn(n_draws)
     # BLAS in one thread for all draws: its limit is set for the whole process, and the sums must not depend on it.
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(min(n_threads(), n_draws)) as pool:
         return list(pool.map(draw, streams))
+
+
+def _exact_answers(transcript: Transcript, data: UnitData) -> list[Array]:
+    return [np.asarray(answered.query.contribution(data.points).T @ data.weights) for answered in transcript.rounds]
+
+
+def _only_means(rounds: Sequence[Round]) -> bool:
+    """Whether every round is one of DP-KMEANS: nothing was asked but counts and absolute sums of its cells."""
+    return all(isinstance(r.query, VoronoiQuery) and r.query.sums == "absolute" for r in rounds)
 
 
 def simulated_rounds(transcript: Transcript, exact: Sequence[Array], rng: np.random.Generator) -> tuple[Round, ...]:
@@ -200,8 +272,7 @@ def simulated_rounds(transcript: Transcript, exact: Sequence[Array], rng: np.ran
 def _inferred_again(
     transcript: Transcript, rounds: tuple[Round, ...], method: str, rng: np.random.Generator
 ) -> UnitData:
-    all_sums_absolute = all(isinstance(r.query, VoronoiQuery) and r.query.sums == "absolute" for r in rounds)
-    if method == "maxent" and not all_sums_absolute:
+    if method == "maxent" and not _only_means(rounds):
         measure = infer_measure(transcript.context, rounds, rng, n_points=_POINTS, n_passes=_PASSES)
         return UnitData(measure.points, measure.weights)
     again = infer(replace(transcript, rounds=rounds), cast(Method, method), random_state=rng, n_points=_POINTS)

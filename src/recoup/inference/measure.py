@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recoup.algorithms.initial import uniform_points
 from recoup.context import Context
+from recoup.inference.fine_grid import coarse_cells, reachable_cells
 from recoup.inference.maxent import rows_of
 from recoup.inference.newton import Solution, solve
 from recoup.inference.rows import Block, Partition
@@ -30,6 +32,7 @@ _MEAN_SPREADS = (0.02, 0.05, 0.1, 0.2)
 _JITTERS = (0.02, 0.05, 0.1)
 _LARGEST_MEAN_ERROR = 0.3
 _TILT_GRID, _TILT_OTHER = 10.0, 35.0
+_TILT_HYBRID = 70.0  # a grid with absolute sums: those few rows must outweigh a base that is uniform inside cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +88,7 @@ def infer_measure(
     found: Measure | None = None
     for _ in range(n_passes):
         points = _support(context, rounds, found, total, n_points, rng, mixture)
-        blocks, observed, scales = observations(rounds, points)
+        blocks, observed, scales = observations(context, rounds, points, total)
         weights = np.full(n_points, total / n_points)
         if not blocks:
             return Measure(points=points, weights=weights, solution=None)
@@ -115,7 +118,9 @@ def effective_epsilon(context: Context, share: float = 1.0) -> float:
 def temperature_of(context: Context, rounds: Sequence[Round]) -> float:
     """The weight of the entropy: all rows of one record weigh at most epsilon, so tilts stay within e^(+-L)."""
     grid = any(isinstance(answered.query, GridQuery) for answered in rounds)
-    return effective_epsilon(context) / (_TILT_GRID if grid else _TILT_OTHER)
+    absolute = any(isinstance(r.query, VoronoiQuery) and r.query.sums == "absolute" for r in rounds)
+    tilt = _TILT_OTHER if not grid else _TILT_HYBRID if absolute else _TILT_GRID
+    return effective_epsilon(context) / tilt
 
 
 def total_of(context: Context, rounds: Sequence[Round]) -> float:
@@ -123,12 +128,15 @@ def total_of(context: Context, rounds: Sequence[Round]) -> float:
     weighted = precision = 0.0
     for answered in rounds:
         query, noisy, scales = answered.query, answered.noisy, answered.scales
+        if isinstance(query, GridQuery):
+            reachable = reachable_cells(query, context.domain)
+            noisy, scales = noisy[reachable], scales[reachable]
         if isinstance(query, HistogramQuery):
             n_values, repeats = query.size, len(query.marginals)
         elif isinstance(query, VoronoiQuery):
             n_values, repeats = query.n_cells, 1
         elif isinstance(query, GridQuery):
-            n_values, repeats = query.size, 1
+            n_values, repeats = len(noisy), 1
         else:
             continue
         estimate = noisy[:n_values].sum() / repeats
@@ -140,8 +148,10 @@ def total_of(context: Context, rounds: Sequence[Round]) -> float:
     return max(1.0, weighted / precision)
 
 
-def observations(rounds: Sequence[Round], points: Array) -> tuple[list[Block], Array, Array]:
-    """Stack the rounds' rows on a support; a fine grid is read in coarser cells, empty ones of which drop out."""
+def observations(
+    context: Context, rounds: Sequence[Round], points: Array, total: float
+) -> tuple[list[Block], Array, Array]:
+    """Stack the rounds' rows on a support; a fine grid is read in blocks of cells, empty ones of which drop out."""
     blocks: list[Block] = []
     observed, scales = [np.empty(0)], [np.empty(0)]
     for answered in rounds:
@@ -149,7 +159,7 @@ def observations(rounds: Sequence[Round], points: Array) -> tuple[list[Block], A
         if isinstance(query, VoronoiQuery) and query.n_cells == 1 and query.sums == "none":
             continue  # a count of everything is in the total, which is fixed
         if isinstance(query, GridQuery):
-            block, noisy, scale = _coarse_grid(query, answered, points)
+            block, noisy, scale = _coarse_grid(context, query, answered, points, total)
             blocks.append(block)
             observed.append(noisy)
             scales.append(scale)
@@ -171,20 +181,24 @@ def denoised(noisy: Array, total: float) -> Array:
     return np.asarray(np.maximum(noisy - shifts[np.nonzero(descending > shifts)[0][-1]], 0.0))
 
 
-def _coarse_grid(query: GridQuery, answered: Round, points: Array) -> tuple[Partition, Array, Array]:
-    merge = 1
-    while np.prod([-(-side // merge) for side in query.sides]) > _MAX_GRID_ROWS:
-        merge += 1
-    index = np.stack(np.unravel_index(np.arange(query.size), query.sides))
-    coarse_sides = [-(-side // merge) for side in query.sides]
-    coarse = np.ravel_multi_index(tuple(index // merge), coarse_sides)
-    size = int(np.prod(coarse_sides))
-    noisy = np.bincount(coarse, answered.noisy, minlength=size)
-    n_merged = np.bincount(coarse, minlength=size)
-    used, cells = np.unique(coarse[query.marginal.cells(points)], return_inverse=True)
-    # The sum of several noises is treated as one of the same kind with the same variance.
-    scale = float(answered.scales[0]) * np.sqrt(n_merged[used])
-    return Partition(cells=cells.ravel(), n_cells=len(used)), noisy[used], scale
+def _coarse_grid(
+    context: Context, query: GridQuery, answered: Round, points: Array, total: float
+) -> tuple[Partition, Array, Array]:
+    reachable, noisy = reachable_cells(query, context.domain), answered.noisy
+    blocks = coarse_cells(query, _likely_counts(noisy, reachable, total), _MAX_GRID_ROWS)
+    sums = np.bincount(blocks[reachable], noisy[reachable], minlength=query.size)
+    n_merged = np.bincount(blocks[reachable], minlength=query.size)
+    used, cells = np.unique(blocks[query.marginal.cells(points)], return_inverse=True)
+    # The sum of several noises is treated as one of the same kind with the same variance. Rounding can put a point of
+    # the domain's edge into a cell that no record reaches: its row is a count of nothing.
+    scale = float(answered.scales[0]) * np.sqrt(np.maximum(n_merged[used], 1))
+    return Partition(cells=cells.ravel(), n_cells=len(used)), np.asarray(sums[used], np.float64), scale
+
+
+def _likely_counts(noisy: Array, reachable: NDArray[np.bool_], total: float) -> Array:
+    counts = np.zeros(len(noisy))
+    counts[reachable] = denoised(noisy[reachable], total)
+    return counts
 
 
 def _support(
@@ -225,7 +239,10 @@ def _from_first_look(
         columns[:] = uniform_points(context.domain, n, rng)
         start = 0
         for marginal in marginals:
-            weights = denoised(noisy[start : start + marginal.size], total)
+            if isinstance(query, GridQuery):
+                weights = _likely_counts(noisy, reachable_cells(query, context.domain), total)
+            else:
+                weights = denoised(noisy[start : start + marginal.size], total)
             start += marginal.size
             cells = rng.choice(marginal.size, size=n, p=weights / weights.sum())
             sides = np.array(marginal.sides)

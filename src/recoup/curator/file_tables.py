@@ -1,0 +1,285 @@
+"""Tables in files: Parquet, Arrow and CSV, one file or a folder, read anew each time and block by block.
+
+`pyarrow.dataset` would read folders too, but it decodes whole row groups ahead, takes the types of CSV cells and of
+partition folders from values, and quotes values in its errors. So each file is opened by its own reader, and its
+schema is checked before anything is asked.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from recoup.curator.arrow import Block, blocks_of, check_numeric, columns_of
+from recoup.curator.blocks import Table, bounded_rows, sliced
+from recoup.curator.csv_lines import (
+    CSV_LINE_BYTES,
+    TO_ASCII,
+    header_then_lines,
+    number_of,
+    parse_numbers,
+    split_cells,
+    well_quoted,
+)
+from recoup.curator.paths import DELIMITERS, IPC, PARQUET, Part, kind_of, naming_only, parts_of
+from recoup.curator.prefetch import prefetched
+from recoup.curator.schema import listed, select
+from recoup.errors import DataError, UnreadableFileError
+from recoup.kernels.threads import n_threads
+
+Reader = Callable[[int], Iterator[Block]]
+
+# Parquet column chunks are read through a window, or a large row group would be in memory as a whole.
+_WINDOW_BYTES: Final = 256 << 10
+_WINDOWS_BYTES: Final = 32 << 20
+_OTHER_KINDS: Final = {
+    b"PAR1": "Parquet",
+    b"ARROW1": "an Arrow file",
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"\x04\x22\x4d\x18": "LZ4",
+    b"PK\x03\x04": "a zip archive or a spreadsheet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file whose header was read.
+
+    Attributes:
+        names: of all its columns.
+        untyped: its format declares no types, so not all of its columns may be meant.
+        hint: said in place of the names where these may be a record.
+        reader: checks the types of the columns at some places, and reads these.
+    """
+
+    names: tuple[str, ...]
+    untyped: bool
+    hint: str
+    reader: Callable[[list[int]], Reader]
+
+
+def open_path(path: Path, wanted: tuple[str, ...] | None, n_columns: int | None, block_rows: int) -> Table:
+    """Open a file, or all files of a folder, selecting the declared columns.
+
+    Args:
+        path: of a file or a folder.
+        wanted: names of the columns to read; None: all that the files have.
+        n_columns: how many columns were declared, which a CSV file without declared names must have.
+        block_rows: the most rows in a block.
+
+    Returns:
+        The table; columns that are not in a file may be in the names of its folders, as in `year=2020`.
+
+    Raises:
+        UnknownColumnError: a declared column is missing in a file.
+        ColumnTypeError: a column's declared type is not numeric in a file.
+        UnreadableFileError: a file or folder cannot be read.
+        DataError: the files have different columns, or cannot be one table.
+    """
+    with naming_only(str(path)):
+        parts = parts_of(path) if path.is_dir() else [Part(path)]
+    in_folder = parts[0].path != path
+    first: tuple[str, ...] | None = None
+    readers = []
+    for part in parts:
+        shown = part.shown(wanted or ())
+        with naming_only(shown):
+            file = _open_file(part.path, shown)
+        if wanted is None:
+            _check_all_meant(file, shown, n_columns)
+            if first is not None and file.names != first:
+                raise DataError(f"{shown!r} and {parts[0].shown(())!r} have different columns. Declare which to read.")
+        first = file.names if first is None else first
+        readers.append(_reader(file, part, wanted, f" in {shown!r}" if in_folder else ""))
+    names = wanted if wanted is not None else first or ()
+
+    def read() -> Generator[Block, None, None]:
+        for reader in readers:
+            yield from reader(bounded_rows(block_rows, len(names)))
+
+    return Table(names, len(names), lambda: prefetched(read()))
+
+
+def _check_all_meant(file: _File, shown: str, n_columns: int | None) -> None:
+    if file.untyped and (file.hint or n_columns != len(file.names)):
+        raise DataError(
+            f"Which columns of {shown!r} are numbers cannot be known without looking at its records: declare the "
+            "columns by bounds={column: (low, high)}, with the names that its first line gives them."
+        )
+
+
+def _reader(file: _File, part: Part, wanted: tuple[str, ...] | None, where: str) -> Reader:
+    if wanted is None:
+        return file.reader(select(file.names, None, where=where))
+    # A column of the file itself has a declared type, so it goes before one that the folders name.
+    in_file = [name for name in wanted if name in file.names or name not in part.partition]
+    reader = file.reader(select(file.names, in_file, hint=file.hint, where=where))
+    if len(in_file) == len(wanted):
+        return reader
+    if not in_file:
+        raise DataError(f"The columns {listed(wanted)} are names of folders alone. Declare one that the files hold.")
+    constants = [None if name in in_file else number_of(part.partition[name]) for name in wanted]
+
+    def read(block_rows: int) -> Iterator[Block]:
+        for block in reader(block_rows):
+            yield _filled(block, constants)
+
+    return read
+
+
+def _filled(block: Block, constants: Sequence[float | None]) -> Block:
+    columns = np.empty((len(constants), len(block)))
+    given = iter(block.T)
+    for column, constant in zip(columns, constants, strict=True):
+        column[:] = next(given) if constant is None else constant
+    return columns.T
+
+
+def _open_file(path: Path, shown: str) -> _File:
+    path.stat()
+    kind = kind_of(path)
+    if kind in DELIMITERS:
+        return _open_csv(path, shown, DELIMITERS[kind])
+    if kind in PARQUET:
+        return _open_parquet(path, shown)
+    if kind in IPC:
+        return _open_ipc(path, shown)
+    raise DataError(
+        f"{shown!r} is of no kind that can be read. Its name must end in .csv, .tsv (or these with .gz, .bz2, .zst "
+        "or .lz4), .parquet, .feather or .arrow."
+    )
+
+
+def _changed(shown: str) -> UnreadableFileError:
+    return UnreadableFileError(f"{shown!r} is not the file that was opened: its columns have changed since.")
+
+
+# ---- Parquet and Arrow: types are declared ----
+
+
+def _open_parquet(path: Path, shown: str) -> _File:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        schema = file.schema_arrow
+
+    def reader(positions: list[int]) -> Reader:
+        meant = _meant(schema, positions, shown)
+        names: list[str] = meant.names
+
+        def decoded(columns: list[str], block_rows: int) -> Iterator[Any]:
+            window = min(_WINDOW_BYTES, _WINDOWS_BYTES // max(1, len(columns)))
+            options = {"pre_buffer": False, "buffer_size": window, "page_checksum_verification": True}
+            with parquet.ParquetFile(path, **options) as file:
+                _check_same(file.schema_arrow, positions, meant, shown)
+                yield from file.iter_batches(block_rows, columns=columns, use_threads=_spare_threads())
+
+        def damaged() -> str | None:
+            for name in names:
+                try:
+                    for _ in decoded([name], 1 << 16):
+                        pass
+                except Exception:
+                    return name
+            return None
+
+        def read(block_rows: int) -> Iterator[Block]:
+            with naming_only(shown, damaged):
+                for batch in decoded(names, block_rows):
+                    yield columns_of(batch.select(names))
+
+        return read
+
+    return _File(tuple(schema.names), False, "", reader)
+
+
+def _open_ipc(path: Path, shown: str) -> _File:
+    with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as opened:
+        schema = opened.schema
+
+    def reader(positions: list[int]) -> Reader:
+        meant = _meant(schema, positions, shown)
+        names: list[str] = meant.names
+        options = pa.ipc.IpcReadOptions(included_fields=positions, use_threads=_spare_threads())
+
+        def read(block_rows: int) -> Iterator[Block]:
+            with naming_only(shown), pa.OSFile(str(path)) as file:
+                with pa.ipc.open_file(file) as opened:
+                    _check_same(opened.schema, positions, meant, shown)
+                with pa.ipc.open_file(file, options=options) as opened:
+                    for index in range(opened.num_record_batches):
+                        yield from blocks_of(opened.get_batch(index).select(names), block_rows)
+
+        return read
+
+    return _File(tuple(schema.names), False, "", reader)
+
+
+def _spare_threads() -> bool:
+    # One thread reads ahead anyway: on two cores more of them would only take turns with the kernels.
+    return n_threads() > 2
+
+
+def _meant(schema: Any, positions: list[int], shown: str) -> Any:
+    meant = pa.schema([schema.field(position) for position in positions])
+    for name, kind in zip(meant.names, meant.types, strict=True):
+        check_numeric(name, kind, f" of {shown!r}")
+    return meant
+
+
+def _check_same(schema: Any, positions: list[int], meant: Any, shown: str) -> None:
+    if max(positions) >= len(schema) or not pa.schema([schema.field(position) for position in positions]).equals(meant):
+        raise _changed(shown)
+
+
+# ---- CSV: one line, one record ----
+
+
+def _open_csv(path: Path, shown: str, delimiter: str) -> _File:
+    header = _header(path, shown)
+    cells = next(csv.reader([header.decode("utf-8", "replace")], delimiter=delimiter))
+    names = tuple(cell.strip() for cell in cells)
+    # A first line that holds a number or nothing may be a record: a file without header must not be quoted.
+    header_like = all(name[:1].isalpha() or name[:1] == "_" for name in names)
+
+    def reader(positions: list[int]) -> Reader:
+        def read(block_rows: int) -> Iterator[Block]:
+            with naming_only(shown), pa.input_stream(str(path)) as stream:
+                chunks = header_then_lines(stream)
+                if next(chunks, b"") != header:
+                    raise _changed(shown)
+                for lines in chunks:
+                    # Numbers are ASCII; other bytes need not be text, and a ragged line that is not would fail.
+                    sound = well_quoted(lines.translate(TO_ASCII), delimiter)
+                    texts = split_cells(sound, delimiter, len(names), positions)
+                    if texts is not None:
+                        yield from _numbers(texts, block_rows)
+
+        return read
+
+    return _File(names, True, "" if header_like else f"The first line of {shown!r} must name the columns.", reader)
+
+
+def _header(path: Path, shown: str) -> bytes:
+    with path.open("rb") as file:
+        start = file.read(8)
+    # A compressed file is recognised by its reader; one that is named as if it were plain text, by nobody.
+    found = next((kind for magic, kind in _OTHER_KINDS.items() if start.startswith(magic)), None)
+    if path.suffix.lower() in DELIMITERS and found is not None:
+        raise UnreadableFileError(f"{shown!r} is named as CSV but holds {found}. Rename it.")
+    with pa.input_stream(str(path)) as stream:
+        header = next(header_then_lines(stream), b"")
+    if not header or len(header) > CSV_LINE_BYTES or b"\0" in header:
+        raise UnreadableFileError(f"{shown!r} has no first line, in UTF-8, that names its columns.")
+    return header
+
+
+def _numbers(texts: Any, block_rows: int) -> Iterator[Block]:
+    return sliced(texts.num_rows, block_rows, lambda rows: parse_numbers(texts.slice(rows.start, block_rows)))

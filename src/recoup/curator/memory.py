@@ -1,0 +1,186 @@
+"""Tables that are in memory already: arrays, rows, data frames, Arrow tables and streams.
+
+Types come from a dtype or a schema; a list of rows declares none, so its cells are numbers or missing.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from recoup.curator.arrow import Block, arrow_numbers, blocks_of, check_numeric, not_numeric
+from recoup.curator.blocks import Table, bounded_rows, sliced
+from recoup.curator.schema import select
+from recoup.errors import ColumnTypeError, DataError, RecoupError
+
+_NUMERIC_KINDS: Final = "biuf"
+
+
+def open_array(X: Any, block_rows: int) -> Table:
+    """Open a two-dimensional array, or what turns into one; floats that are contiguous are passed on uncopied."""
+    try:
+        array = X if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
+    except Exception:
+        raise DataError(f"The {type(X).__name__} cannot be turned into an array. Use numpy.asarray on it.") from None
+    if array.ndim != 2:
+        raise DataError(
+            f"The array has {array.ndim} dimension(s), not 2. Reshape your data: X.reshape(-1, 1) if it is one column, "
+            "X.reshape(1, -1) if it is one record."
+        )
+    # The name of the scalar type: the dtype of text would tell the longest text.
+    kind, name = array.dtype.kind, array.dtype.type.__name__
+    if kind == "O":
+        raise ColumnTypeError("An array of objects declares no type. Use X.astype(float) if it holds numbers.")
+    if kind == "V":
+        raise ColumnTypeError("A structured array cannot be read. Use pandas.DataFrame(X).")
+    if kind == "c":
+        raise ColumnTypeError(f"Complex data not supported ({name}). Give the real and the imaginary part as columns.")
+    if kind not in _NUMERIC_KINDS:
+        raise ColumnTypeError(f"The array is declared as {name}, which is not a real number. Leave such columns out.")
+
+    def cut(rows: slice) -> NDArray[Any]:
+        block = np.array(array[rows], dtype=np.float64, order="C", subok=False)
+        if isinstance(array, np.ma.MaskedArray):
+            block[np.ma.getmaskarray(array[rows])] = np.nan
+        return block
+
+    contiguous = array.flags.aligned and (array.flags.c_contiguous or array.flags.f_contiguous)
+    if contiguous and array.dtype in (np.float32, np.float64) and not isinstance(array, np.ma.MaskedArray):
+        return Table(None, array.shape[1], lambda: iter((array,)))
+    return Table(None, array.shape[1], lambda: sliced(array.shape[0], bounded_rows(block_rows, array.shape[1]), cut))
+
+
+def open_rows(rows: Sequence[Any], n_columns: int | None, block_rows: int) -> Table:
+    """Open a list of rows: it declares no types, so its cells are numbers by the user's bounds, or missing."""
+    if not rows:
+        return Table(None, n_columns or 0, lambda: iter(()))
+    with warnings.catch_warnings():
+        # As an error a warning makes its cell missing; shown, it would tell of the cell.
+        warnings.simplefilter("error")
+        try:
+            array = np.array(rows, dtype=np.float64)
+        except (TypeError, ValueError, ArithmeticError, Warning):
+            array = _cell_by_cell(rows, n_columns)
+        if n_columns is not None and (array.ndim != 2 or array.shape[1] != n_columns):
+            array = _cell_by_cell(rows, n_columns)
+    return open_array(array, block_rows)
+
+
+def _cell_by_cell(rows: Sequence[Any], n_columns: int | None) -> NDArray[np.float64]:
+    records = [row for row in rows if hasattr(row, "__len__") and not isinstance(row, str | bytes)]
+    if n_columns is None and not records:
+        return np.empty(0)
+    # A row of another width contributes nothing; without a declared width, the commonest one is taken for it.
+    width = n_columns or Counter(len(row) for row in records).most_common(1)[0][0]
+    cells = [[_number(cell) for cell in row] for row in records if len(row) == width]
+    return np.array(cells, dtype=np.float64).reshape(len(cells), width)
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError, ArithmeticError, Warning):
+        return math.nan
+
+
+def open_pandas(frame: Any, wanted: tuple[str, ...] | None, block_rows: int) -> Table:
+    """Open a pandas frame by the dtypes of its columns."""
+    names = tuple(str(name) for name in frame.columns)
+    positions = select(names, wanted)
+    for position in positions:
+        dtype = frame.dtypes.iloc[position]
+        if hasattr(dtype, "pyarrow_dtype"):
+            check_numeric(names[position], dtype.pyarrow_dtype)
+        # The values of a categorical column have the type that its categories declare.
+        elif getattr(getattr(dtype, "categories", dtype), "dtype", dtype).kind not in _NUMERIC_KINDS:
+            raise not_numeric(names[position], str(dtype))
+
+    def cut(rows: slice) -> NDArray[Any]:
+        part = frame.iloc[rows]
+        block = np.empty((len(part), len(positions)))
+        for j, position in enumerate(positions):
+            column = part.iloc[:, position]
+            if hasattr(column.dtype, "pyarrow_dtype"):
+                block[:, j] = arrow_numbers(column.array.__arrow_array__(), block.dtype)
+            else:
+                block[:, j] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return block
+
+    selected = tuple(names[position] for position in positions)
+    return Table(selected, len(selected), lambda: sliced(len(frame), bounded_rows(block_rows, len(selected)), cut))
+
+
+def open_polars(frame: Any, wanted: tuple[str, ...] | None, block_rows: int) -> Table:
+    """Open a Polars frame by its schema; a lazy one is collected once."""
+    import polars
+
+    schema = _run_polars(frame.collect_schema)
+    names = tuple(schema.names())
+    selected = tuple(names[position] for position in select(names, wanted))
+    for name in selected:
+        kind = schema[name].base_type()
+        if not (kind.is_numeric() or kind in (polars.Boolean, polars.Null)):
+            raise not_numeric(name, kind.__name__)
+    narrow = bool(selected) and all(schema[name] == polars.Float32 for name in selected)
+    frame = frame.select(selected)
+    if not isinstance(frame, polars.DataFrame):
+        frame = _run_polars(frame.collect)
+    cells = polars.all().cast(polars.Float32 if narrow else polars.Float64, strict=False).fill_null(math.nan)
+
+    def cut(rows: slice) -> NDArray[Any]:
+        numbers = frame.slice(rows.start, rows.stop - rows.start).select(cells).to_numpy(order="c")
+        return np.require(numbers, requirements=["C", "W"])
+
+    return Table(selected, len(selected), lambda: sliced(frame.height, bounded_rows(block_rows, len(selected)), cut))
+
+
+def _run_polars(work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except Exception:
+        raise DataError("The lazy frame cannot be collected. Try X.collect() where its message may be seen.") from None
+
+
+def open_arrow_table(table: Any, wanted: tuple[str, ...] | None, block_rows: int) -> Table:
+    """Open a PyArrow table or record batch."""
+    positions = select(table.schema.names, wanted)
+    kept = table.select(positions)
+    batches = kept.to_batches if isinstance(kept, pa.Table) else lambda: [kept]
+    return _arrow_table(kept.schema, lambda: iter(batches()), block_rows)
+
+
+def open_arrow_stream(stream: Any, wanted: tuple[str, ...] | None, block_rows: int) -> Table:
+    """Open anything with `__arrow_c_stream__`; it may be readable only once, so its columns are kept."""
+    kept: list[Any] = []
+    kind = type(stream).__name__
+    try:
+        reader = pa.RecordBatchReader.from_stream(stream)
+        positions = select(reader.schema.names, wanted)
+        # Before the only reading: a wrong type should not cost the stream.
+        chosen = pa.schema([reader.schema.field(position) for position in positions])
+        table = _arrow_table(chosen, lambda: iter(kept), block_rows)
+        kept += [batch.select(positions) for batch in reader]
+    except RecoupError:
+        raise
+    except Exception:
+        raise DataError(f"The Arrow stream of this {kind} cannot be read as a table with named columns.") from None
+    return table
+
+
+def _arrow_table(schema: Any, batches: Callable[[], Iterator[Any]], block_rows: int) -> Table:
+    for name, kind in zip(schema.names, schema.types, strict=True):
+        check_numeric(name, kind)
+    rows = bounded_rows(block_rows, len(schema))
+
+    def read() -> Iterator[Block]:
+        for batch in batches():
+            yield from blocks_of(batch, rows)
+
+    return Table(tuple(schema.names), len(schema), read)

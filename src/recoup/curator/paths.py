@@ -1,0 +1,159 @@
+"""Which files a path stands for, what their names say, and errors that tell nothing but a name."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from recoup.errors import DataError, RecoupError, UnreadableFileError
+
+DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
+PARQUET: Final = {".parquet", ".pq"}
+IPC: Final = {".feather", ".arrow", ".ipc"}
+_COMPRESSIONS: Final = {".gz", ".bz2", ".zst", ".lz4"}
+# Their folders also hold files of deleted and of older records, which only their own reader can tell apart.
+_VERSIONED: Final = {"_delta_log": "Delta", ".hoodie": "Hudi"}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of a table.
+
+    Attributes:
+        path: where it is.
+        partition: what the folders between the table's and this file say of all its records, as in `year=2020`.
+    """
+
+    path: Path
+    partition: Mapping[str, str] = field(default_factory=dict)
+
+    def shown(self, columns: Collection[str]) -> str:
+        """The path for a message; where a folder's name holds the value of one of these columns, without it.
+
+        >>> Part(Path("in/age=31/1.parquet"), {"age": "31"}).shown(["age"])
+        'in/age=*/1.parquet'
+        """
+        hidden = {name for name in self.partition if name in columns}
+        return str(Path(*(_masked(name, hidden) for name in self.path.parts))) if hidden else str(self.path)
+
+
+def _masked(name: str, hidden: set[str]) -> str:
+    key, equals, _ = name.partition("=")
+    return f"{key}=*" if equals and unquote(key) in hidden else name
+
+
+def kind_of(path: Path) -> str:
+    """The ending that says how to read a file, or "" if it is of no kind that can be read.
+
+    >>> kind_of(Path("a.CSV.gz")), kind_of(Path("a.parquet")), kind_of(Path("a.parquet.gz"))
+    ('.csv', '.parquet', '')
+    """
+    inner = path.with_suffix("") if path.suffix.lower() in _COMPRESSIONS else path
+    suffix = inner.suffix.lower()
+    return suffix if suffix in DELIMITERS or (inner is path and suffix in PARQUET | IPC) else ""
+
+
+def parts_of(folder: Path) -> list[Part]:
+    """Find the files of a folder and of the folders in it, in order of their paths.
+
+    Args:
+        folder: of CSV, Parquet or Arrow files.
+
+    Returns:
+        The files that are read, at least one. Names that start with a dot or an underscore, other kinds of files and
+        files of no bytes are left out; a file or folder that is linked twice is read once.
+
+    Raises:
+        UnreadableFileError: a folder may not be listed, or there is nothing to read.
+        DataError: it holds files of more than one kind, a file and its compressed copy, or a table with versions:
+            some records would be read twice.
+    """
+    parts = sorted(_walk(folder, {}, set()), key=lambda part: part.path)
+    # Writers of parts leave a file of no bytes where a part had no records.
+    parts = [part for part in parts if part.path.stat().st_size > 0]
+    if not parts:
+        raise UnreadableFileError(f"The folder {str(folder)!r} holds no CSV, Parquet or Arrow files.")
+    families = sorted({_family(part.path) for part in parts})
+    if len(families) > 1:
+        raise DataError(
+            f"The folder {str(folder)!r} holds {' and '.join(families)} files. Keep one kind, so that no record is "
+            "read twice."
+        )
+    seen: set[Path] = set()
+    for part in parts:
+        plain = part.path.with_suffix("") if part.path.suffix.lower() in _COMPRESSIONS else part.path
+        if plain in seen:
+            raise DataError(
+                f"{str(plain)!r} is there twice, also compressed. Keep one, so that no record is read twice."
+            )
+        seen.add(plain)
+    return parts
+
+
+def _walk(folder: Path, partition: Mapping[str, str], visited: set[Path]) -> Iterator[Part]:
+    with naming_only(str(folder)):
+        if folder.resolve() in visited:
+            return
+        visited.add(folder.resolve())
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.name in _VERSIONED:
+            raise _versioned(folder, _VERSIONED[entry.name])
+        if entry.name == "metadata" and entry.is_dir() and any(Path(entry.path).glob("*.metadata.json")):
+            raise _versioned(folder, "Iceberg")
+        if entry.name[0] in "._":
+            continue
+        path = Path(entry.path)
+        if entry.is_dir():
+            key, equals, value = entry.name.partition("=")
+            yield from _walk(path, {**partition, unquote(key): unquote(value)} if equals else partition, visited)
+        elif entry.is_file() and kind_of(path) and path.resolve() not in visited:
+            visited.add(path.resolve())
+            yield Part(path, partition)
+
+
+def _versioned(folder: Path, what: str) -> DataError:
+    return DataError(
+        f"The folder {str(folder)!r} is a {what} table, whose files also hold deleted and older records. Write its "
+        "current records to a folder of Parquet files, or hand it over as a Spark DataFrame."
+    )
+
+
+def _family(path: Path) -> str:
+    kind = kind_of(path)
+    return "CSV" if kind in DELIMITERS else "Parquet" if kind in PARQUET else "Arrow"
+
+
+@contextmanager
+def naming_only(shown: str, damaged_column: Callable[[], str | None] = lambda: None) -> Iterator[None]:
+    """Replace what a reader complains about, which may quote records, by names.
+
+    Args:
+        shown: the path of the file.
+        damaged_column: finds the column that cannot be decoded, asked for only if something is damaged.
+    """
+    try:
+        yield
+    except RecoupError:
+        raise
+    except FileNotFoundError:
+        raise UnreadableFileError(f"There is no file or folder {shown!r}.") from None
+    except PermissionError:
+        raise UnreadableFileError(f"{shown!r} may not be read. Check its permissions.") from None
+    except pa.ArrowNotImplementedError:
+        raise UnreadableFileError(f"{shown!r} is encrypted, or coded in a way that pyarrow cannot read.") from None
+    except (OSError, ValueError, EOFError, csv.Error, pa.ArrowException):
+        column = damaged_column()
+        what = f"{shown!r} cannot be read" if column is None else f"Column {column!r} of {shown!r} cannot be decoded"
+        raise UnreadableFileError(
+            f"{what}: the file is damaged, cut short, or not of the kind that its name says."
+        ) from None

@@ -1,0 +1,278 @@
+"""What a rival is, what it may spend, and how one is run.
+
+A rival is on the curator's side of the wall: it may look at records as it likes, but whatever it lets out passes
+through its purse, which charges the ledger before it draws noise. What leaves is a model and a privacy statement.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from recoup.accounting import Price, as_fraction
+from recoup.context import Context
+from recoup.curator.source import open_source
+from recoup.domain import Domain
+from recoup.errors import BudgetError, BudgetExceededError, ParameterError
+from recoup.kernels.fixed_point import DROPPED
+from recoup.ledger import Ledger
+from recoup.mechanism import Calibration, Laplace, Noise, SecureNoise, SimulatedNoise
+from recoup.queries.base import Array, Records
+from recoup.selection import NoisyMax, SecureSelector, Selector, SimulatedSelector
+from recoup.transcript import NOT_PRIVATE, Transcript
+
+# Of the budget, for a noisy number of records where none is declared: as much as the adaptive algorithm gives it.
+NUMBER_SHARE = Fraction(2, 100)
+
+
+@runtime_checkable
+class RecordSource(Protocol):
+    """Records that can be read in full, as often as needed."""
+
+    def records(self) -> Iterator[Records]:
+        """The fixed-point records, block by block."""
+
+
+class Rival(Protocol):
+    """A private algorithm that holds records and releases only centres."""
+
+    type_name: ClassVar[str]
+
+    @property
+    def n_clusters(self) -> int:
+        """How many centres it releases."""
+
+    def centers(self, source: RecordSource, purse: Purse, rng: np.random.Generator) -> Array:
+        """The centres, (n_clusters, d), in the unit domain; what they tell of records was paid from the purse."""
+
+
+class Model(NamedTuple):
+    """What a rival releases: centres in the user's units, and what was promised."""
+
+    centers: Array
+    privacy: dict[str, Any]
+
+
+class Purse:
+    """The only place in which a rival's records meet noise: each release is charged, then drawn.
+
+    Args:
+        context: the public terms: domain, budget.
+        ledger: charged before noise is drawn, if given.
+        run: a public name of the release in the ledger.
+        name: of the rival, in the ledger.
+        noise: where Laplace noise comes from.
+        selector: where the noise of selections comes from.
+        on_release: called with the number of finished releases.
+
+    Guarantees: all releases together cost at most the context's epsilon; their number, sizes and prices do not depend
+    on records.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        ledger: Ledger | None = None,
+        run: str = "",
+        name: str = "rival",
+        noise: Noise | None = None,
+        selector: Selector | None = None,
+        on_release: Callable[[int], None] | None = None,
+    ) -> None:
+        self.context = context
+        self._ledger, self._run, self._name, self._on_release = ledger, run, name, on_release
+        self._noise: Noise = SecureNoise() if noise is None else noise
+        self._selector: Selector = SecureSelector() if selector is None else selector
+        self._share, self._amount, self._n_releases = Fraction(0), Fraction(0), 0
+        self._mechanisms: list[str] = []
+
+    @property
+    def left(self) -> Fraction:
+        """The share of the budget that is not spent."""
+        return 1 - self._share
+
+    @property
+    def spent(self) -> Fraction:
+        """The epsilon that was charged."""
+        return self._amount
+
+    def noisy_totals(self, totals: Sequence[int], *, share: Fraction, purpose: str) -> list[int]:
+        """Add Laplace noise to integer totals.
+
+        Args:
+            totals: integers, which one record changes by at most the context's sensitivity, all of them together.
+            share: of the total budget.
+            purpose: for the ledger.
+
+        Returns:
+            Noisy integers; every total is noised, whatever it is.
+        """
+        mechanism, context = Laplace(), self.context
+        calibration = mechanism.calibrate(context.epsilon * share, context.distance)
+        self._charge(calibration, share, purpose, mechanism.name)
+        noisy = mechanism.release(totals, calibration.scale, self._noise)
+        self._finished()
+        return noisy
+
+    def number_of_records(self, source: RecordSource) -> float:
+        """The number of records: the declared one, or a noisy one for a sliver of the budget."""
+        if self.context.n_records is not None:
+            return float(self.context.n_records)
+        n = sum(int(np.count_nonzero(block[:, 0] != DROPPED)) for block in source.records())
+        one = self.context.sensitivity
+        return self.noisy_totals([n * one], share=NUMBER_SHARE, purpose="number of records")[0] / one
+
+    def smallest_losses(self, losses: Sequence[int], *, n_winners: int, share: Fraction, purpose: str) -> list[int]:
+        """Select candidates with small losses.
+
+        Args:
+            losses: one integer a candidate, to which a record adds between 0 and the context's sensitivity.
+            n_winners: how many to select; each costs a selection.
+            share: of the total budget, for all of them.
+            purpose: for the ledger.
+
+        Returns:
+            The indices of the winners, all different.
+        """
+        mechanism, context = NoisyMax(), self.context
+        calibration = mechanism.calibrate(context.epsilon * share, distance=context.distance, n_winners=n_winners)
+        self._charge(calibration, share, purpose, mechanism.name)
+        found = mechanism.release([-int(v) for v in losses], calibration.scale, n_winners, self._selector)
+        self._finished()
+        return found
+
+    def check_selection(self, n_winners: int, *, share: Fraction) -> None:
+        """Refuse a selection whose share is too small for its noise, while nothing is spent."""
+        NoisyMax().calibrate(self.context.epsilon * share, distance=self.context.distance, n_winners=n_winners)
+
+    def privacy(self) -> dict[str, Any]:
+        """The privacy statement, as a transcript would make it."""
+        simulated = self._noise.simulated or self._selector.simulated
+        statement = Transcript(context=self.context, algorithm={"type": self._name}, simulated=simulated).privacy
+        return statement | {"mechanism": " and ".join(self._mechanisms), "spent": float(self._amount)}
+
+    def _charge(self, calibration: Calibration, share: Fraction, purpose: str, mechanism: str) -> None:
+        if share > self.left:
+            raise BudgetExceededError(
+                spent=self._share, asked=share, left=self.left, where="shares of this release's budget"
+            )
+        if self._ledger is not None:
+            mark = f"{NOT_PRIVATE}; " if self._noise.simulated or self._selector.simulated else ""
+            self._ledger.charge(calibration.price, purpose=f"{mark}{self._name}: {purpose}", run=self._run)
+        self._share += share
+        self._amount += calibration.price.amount
+        if mechanism not in self._mechanisms:
+            self._mechanisms.append(mechanism)
+
+    def _finished(self) -> None:
+        self._n_releases += 1
+        if self._on_release is not None:
+            self._on_release(self._n_releases)
+
+
+def release_model(
+    rival: Rival,
+    X: object,
+    *,
+    domain: Domain,
+    epsilon: Any,
+    delta: Any = 0,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    records_per_person: int = 1,
+    n_records: int | None = None,
+    random_state: Any = None,
+    noise: Literal["secure", "simulated"] = "secure",
+    on_release: Callable[[int], None] | None = None,
+) -> Model:
+    """Run a rival on records and return its model.
+
+    Args:
+        rival: the algorithm.
+        X: the records: an array, a data frame, an Arrow table or stream, a path.
+        domain: public bounds.
+        epsilon: the total budget, read as the decimal that is typed.
+        delta: 0: rivals spend pure epsilon and can make nothing of a delta.
+        ledger: charged before every noise.
+        records_per_person: how many records one person may hold.
+        n_records: a public guess of their number; without it a sliver of the budget counts them.
+        random_state: harmless randomness only (blocks, starts, offspring); with simulated noise, the noise too.
+        noise: "secure", or "simulated" for experiments.
+        on_release: called with the number of finished releases.
+
+    Returns:
+        Centres in the user's units, inside the bounds, and the privacy statement.
+
+    Guarantees: all releases together cost at most epsilon. Nothing is kept that an interrupted run could continue: what
+    it had charged is spent.
+
+    >>> from recoup.curator.rivals.gupt import Gupt
+    >>> from recoup.domain import Box
+    >>> x = np.random.default_rng(0).uniform(size=(1000, 2))
+    >>> model = release_model(Gupt(n_clusters=3), x, domain=Box([0, 0], [1, 1]), epsilon=1)
+    >>> model.centers.shape, model.privacy["statement"]
+    ((3, 2), 'differentially private')
+    """
+    if not isinstance(domain, Domain):
+        raise ParameterError(f"domain is a {type(domain).__name__}: give a Box, L1Ball or L2Ball.")
+    if ledger is not None and not isinstance(ledger, Ledger | str | os.PathLike):
+        raise ParameterError(f"ledger is a {type(ledger).__name__}: give a recoup.Ledger or its path.")
+    if as_fraction(delta, "delta", allow_zero=True) > 0:
+        raise BudgetError(f"{rival.type_name} spends pure epsilon and cannot use a delta: leave delta=0.")
+    if noise not in ("secure", "simulated"):
+        raise ParameterError(f'noise={noise!r}: choose "secure", or "simulated" for experiments.')
+    context = Context(domain=domain, epsilon=epsilon, n_records=n_records, records_per_person=records_per_person)
+    entropy = _entropy(random_state)
+    source = open_source(X, domain)
+    if not isinstance(source, RecordSource):
+        raise ParameterError(f"{rival.type_name} reads the records themselves, and this source only answers totals.")
+    ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
+    if ledger is not None:
+        _check_affordable(ledger, context)
+    harmless, protecting = (np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(i,))) for i in (0, 1))
+    simulated = noise == "simulated"
+    purse = Purse(
+        context,
+        ledger=ledger,
+        run=uuid.uuid4().hex,
+        name=rival.type_name,
+        noise=SimulatedNoise(protecting) if simulated else SecureNoise(),
+        selector=SimulatedSelector(protecting) if simulated else SecureSelector(),
+        on_release=on_release,
+    )
+    centers = rival.centers(source, purse, harmless)
+    return Model(domain.from_unit(domain.clip(centers)), purse.privacy())
+
+
+def at_least_one(value: object, name: str) -> int:
+    """Check that a parameter is a whole number of at least 1.
+
+    >>> at_least_one(3, "n_clusters")
+    3
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ParameterError(f"{name}={value!r}: give a whole number of at least 1.")
+    return int(value)
+
+
+def _entropy(random_state: Any) -> Any:
+    if isinstance(random_state, np.random.Generator | np.random.RandomState):
+        bits = random_state.integers if isinstance(random_state, np.random.Generator) else random_state.randint
+        random_state = [int(v) for v in bits(0, 2**31, size=4)]
+    try:
+        return np.random.SeedSequence(random_state).entropy
+    except (TypeError, ValueError):
+        raise ParameterError("random_state must be a whole number of at least 0, a Generator, or None.") from None
+
+
+def _check_affordable(ledger: Ledger, context: Context) -> None:
+    preview = ledger.preview([Price(measure="pure", amount=context.epsilon)])
+    if not preview.fits:
+        raise BudgetExceededError(
+            spent=preview.spent_before, asked=preview.asked, left=ledger.left, where="this ledger"
+        )

@@ -1,0 +1,320 @@
+"""The same one method, `total`, where the records already live: on a Spark DataFrame.
+
+Every partition adds up its own records with the code that adds up a local table, Spark adds up the partitions, and the
+driver receives one integer for each value of the answer. Totals are integers, so neither partitions nor retried tasks
+can change them. Works on a classic session and on Spark Connect; PySpark is imported only when it is there already or
+a table is asked for by name.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+import pyarrow as pa
+
+from recoup.curator.arrow import Block, columns_of, not_numeric
+from recoup.curator.blocks import Table
+from recoup.curator.schema import listed, select
+from recoup.domain import Domain, domain_from_json
+from recoup.errors import DataError, SparkError
+from recoup.queries.base import Array, Query
+from recoup.version import __version__
+
+_NUMERIC: Final = {"byte", "short", "integer", "long", "float", "double", "decimal", "boolean", "void"}
+# A total has more than 64 bits once there are 2^33 records, so it travels in two halves that Spark can add exactly.
+_LOW_BITS: Final = 32
+_LONGEST_CHAIN: Final = 20  # of causes of an error
+_PARTIAL: Final = "position long, high long, low long"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkFrame:
+    """A Spark DataFrame with the name that it was opened by: hand it to `PrivateKMeans.fit` or `recoup.release`.
+
+    Attributes:
+        frame: the DataFrame.
+        name: the table's name, if it was opened by name.
+    """
+
+    frame: Any
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SparkTable(Table):
+    """Numeric columns of a Spark DataFrame, which cannot be read here: its records stay where they are.
+
+    Attributes:
+        frame: the DataFrame of these columns, under names of our own.
+        name: the table's name, if it was opened by name.
+    """
+
+    frame: Any = field(repr=False, compare=False)
+    name: str | None = None
+
+
+def open_spark(table: Any, *, session: Any = None) -> SparkFrame:
+    """Open a table that Spark knows by name; a DataFrame can be opened likewise, or used as it is.
+
+    Args:
+        table: a name that `session.table` knows, or a DataFrame of a classic or a Connect session.
+        session: where to look up the name; None: the active session, else a new one on this machine (`local[*]`), which
+            stays until the process ends.
+
+    Returns:
+        The table. No Spark job has run, and no column was looked at.
+
+    Raises:
+        SparkError: there is no such table, or Spark cannot be started.
+
+    >>> from recoup.errors import DataError
+    >>> try:
+    ...     open_spark([[1.0, 2.0]])
+    ... except DataError as error:
+    ...     print(error)
+    A list is no Spark DataFrame and no name of a Spark table.
+    """
+    if isinstance(table, SparkFrame):
+        return table
+    if isinstance(table, str):
+        session = _session() if session is None else session
+        with _resolving(f"table {table!r}"):
+            frame = session.table(table)
+            _ = frame.schema  # Connect looks a table up only when asked for something of it.
+        return SparkFrame(frame, table)
+    if not is_spark(table):
+        raise DataError(f"A {type(table).__name__} is no Spark DataFrame and no name of a Spark table.")
+    if not hasattr(table, "mapInArrow"):
+        raise DataError("A pandas-on-Spark frame cannot be read. Hand over X.to_spark().")
+    return SparkFrame(table)
+
+
+def is_spark(X: object) -> bool:
+    """Whether these are records that Spark holds; PySpark need not be installed to find out."""
+    return isinstance(X, SparkFrame) or any(
+        base.__name__ == "DataFrame" and base.__module__.split(".")[0] == "pyspark" for base in type(X).__mro__
+    )
+
+
+def spark_table(X: Any, wanted: Sequence[str] | None) -> SparkTable:
+    """Select the declared columns of what `open_spark` opens; its schema says which are numeric, never its records."""
+    opened = open_spark(X)
+    with _resolving("DataFrame" if opened.name is None else f"table {opened.name!r}"):
+        fields, streaming = list(opened.frame.schema.fields), bool(opened.frame.isStreaming)
+    if streaming:
+        raise DataError("A streaming DataFrame has no fixed set of records. Hand over a table that it was written to.")
+    names = [field.name for field in fields]
+    positions = select(names, wanted)
+    for position in positions:
+        kind = fields[position].dataType
+        if kind.typeName() not in _NUMERIC:
+            raise not_numeric(names[position], kind.simpleString())
+    # By position: Spark's own look-up stumbles over dots, and over names that differ in case only.
+    frame = opened.frame.toDF(*(f"c{i}" for i in range(len(names)))).select(*(f"c{i}" for i in positions))
+    return SparkTable(tuple(names[i] for i in positions), len(positions), _not_here, frame, opened.name)
+
+
+class SparkSource:
+    """Records of a Spark DataFrame, which is read anew in every round.
+
+    Args:
+        table: the opened table.
+        domain: where its records are clipped to.
+
+    Raises:
+        SparkError: Spark's workers cannot run this version of Recoup; found by a job that touches no records.
+
+    Guarantees: the totals equal those of the same records in a local table, bit for bit, whatever the partitions and
+    however often a task was retried. Nothing else of the records comes to the driver.
+    """
+
+    def __init__(self, table: SparkTable, domain: Domain) -> None:
+        self._table, self._domain = table, domain
+        _check_workers(table.frame.sparkSession)
+
+    def total(self, query: Query, factors: Array) -> list[int]:
+        """The exact sum over records of trunc(contribution * factors)."""
+        # As JSON values, so that a worker builds its own query as the driver did, compiled kernels included.
+        task = (__version__, query.to_json(), self._domain.to_json(), factors.tolist())
+
+        def run(batches: Iterator[Any]) -> Iterator[Any]:
+            # Spark gives a task one core and runs as many tasks as there are cores.
+            os.environ.setdefault("RECOUP_NUM_THREADS", "1")
+            return partial_totals(batches, *task)
+
+        try:
+            partial = _map_in_arrow(self._table.frame, run, _PARTIAL)
+            position, high, low = partial.groupBy("position").sum("high", "low").toArrow().columns
+        except Exception as error:
+            raise self._failure(error) from None
+        total = [0] * query.size
+        for i, a, b in zip(position.to_pylist(), high.to_pylist(), low.to_pylist(), strict=True):
+            total[i] = (a << _LOW_BITS) + b
+        return total
+
+    def _failure(self, error: Exception) -> SparkError:
+        # Spark's own message may quote a record: of it, only the file that could not be read is told.
+        table = "" if self._table.name is None else f" of table {self._table.name!r}"
+        path = _unreadable_file(error)
+        file = "" if path is None else f" It could not read {path!r}."
+        return SparkError(
+            f"The Spark job over the columns {listed(self._table.columns or ())}{table} failed: its round was neither "
+            f"answered nor charged.{file} Spark's log has the reason, and may quote records."
+        )
+
+
+def partial_totals(
+    batches: Iterator[Any], version: str, query: dict[str, Any], domain: dict[str, Any], factors: list[float]
+) -> Iterator[Any]:
+    """Add up the records of one partition, on a worker.
+
+    Args:
+        batches: the partition, as Arrow record batches of the selected columns.
+        version: of the driver, which the worker's must equal.
+        query: what is asked, as JSON.
+        domain: where records are clipped to, as JSON.
+        factors: one for each value of the answer.
+
+    Returns:
+        One batch: position, high and low part of every total that is not zero. No batch for an empty partition.
+
+    >>> from recoup.domain import Box
+    >>> from recoup.queries.grid import GridQuery
+    >>> batch = pa.RecordBatch.from_pydict({"c0": [0.1, None, 0.9, 0.8]})
+    >>> task = (__version__, GridQuery(sides=(2,)).to_json(), Box([0], [1]).to_json(), [10.0, 10.0])
+    >>> [part.to_pydict() for part in partial_totals(iter([batch]), *task)]
+    [{'position': [0, 1], 'high': [0, 0], 'low': [10, 20]}]
+    """
+    import numpy as np
+
+    from recoup.curator.source import TableSource
+    from recoup.queries.registry import query_from_json
+
+    if version != __version__:
+        raise SparkError(_other_version(__version__))
+
+    def blocks() -> Iterator[Block]:
+        for batch in batches:
+            yield columns_of(batch)
+
+    asked, limits = query_from_json(query), domain_from_json(domain)
+    table = Table(None, limits.n_columns, blocks)
+    total = TableSource(table, limits, keep=False).total(asked, np.array(factors))
+    found = [(i, value >> _LOW_BITS, value & (1 << _LOW_BITS) - 1) for i, value in enumerate(total) if value]
+    if found:
+        position, high, low = zip(*found, strict=True)
+        yield pa.RecordBatch.from_pydict({"position": position, "high": high, "low": low})
+
+
+def _map_in_arrow(frame: Any, work: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> Any:
+    with warnings.catch_warnings():
+        # PySpark doubts new versions of pandas, which take no part in this.
+        warnings.filterwarnings("ignore", message=".*pandas", category=FutureWarning)
+        return frame.mapInArrow(work, schema)
+
+
+def _not_here() -> NoReturn:
+    raise DataError(
+        "The records of a Spark DataFrame stay where they are, so this works on local tables only. Use it inside "
+        "X.mapInArrow, one batch at a time, or on X.toPandas() if the records fit here and may be here."
+    )
+
+
+def _unreadable_file(error: Any) -> str | None:
+    # By fields, never by text, which may hold a value. A classic error keeps them in its chain of Java causes.
+    link = getattr(error, "java_exception", error)
+    for _ in range(_LONGEST_CHAIN):
+        try:
+            if str(link.getCondition()).startswith("FAILED_READ_FILE"):
+                return str(link.getMessageParameters()["path"])
+        except Exception:
+            pass
+        try:
+            link = link.getCause()
+        except Exception:
+            return None
+    return None
+
+
+@contextmanager
+def _resolving(what: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception:
+        raise SparkError(f"Spark cannot resolve the {what}. Check its name, and that it still can be read.") from None
+
+
+# ---- the session and its workers: no records here, so Spark's own words may be quoted ----
+
+
+@contextmanager
+def _quoting(what: str, advice: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        # Of a traceback, what was raised: its last line that is not indented.
+        lines = [line for line in str(error).splitlines() if line[:1].strip() and "SQLSTATE" not in line[:9]]
+        raise SparkError(f"{what} ({lines[-1] if lines else type(error).__name__}). {advice}") from error
+
+
+def _session() -> Any:
+    with _quoting("PySpark cannot be imported", "Install it: pip install 'recoup[spark]'."):
+        from pyspark.sql import SparkSession
+    with _quoting("Spark cannot be started", "It needs Java 17 or newer, on the PATH or named by JAVA_HOME."):
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            return active
+        builder = SparkSession.builder.appName("recoup")
+        if "SPARK_REMOTE" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ:
+            # A Connect server was named, or spark-submit started us: the session is configured already.
+            return builder.getOrCreate()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        # The web page of a local session, and its open ports, would show how many records there are.
+        own = {"spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        for key, value in own.items():
+            builder = builder.config(key, value)
+        return builder.master("local[*]").getOrCreate()
+
+
+def _check_workers(session: Any) -> None:
+    # A function inside a function travels whole, so it runs where Recoup is not installed.
+    def report(batches: Iterator[Any]) -> Iterator[Any]:
+        for _ in batches:
+            pass
+        import pyarrow
+
+        try:
+            import recoup.curator.source
+            import recoup.queries.registry
+            import recoup.version
+
+            answer = {"version": [recoup.version.__version__], "problem": [None]}
+        except Exception as error:
+            answer = {"version": [None], "problem": [f"{type(error).__name__}: {error}"]}
+        kinds = pyarrow.schema({"version": pyarrow.string(), "problem": pyarrow.string()})
+        yield pyarrow.RecordBatch.from_pydict(answer, schema=kinds)
+
+    advice = "The workers need the driver's version of Python, PyArrow and pandas: set PYSPARK_PYTHON before the start."
+    with _quoting("Spark's workers cannot run Python", advice):
+        found = _map_in_arrow(session.range(0, 1, 1, 1), report, "version string, problem string").toArrow()
+    (row,) = found.to_pylist()
+    if row["problem"]:
+        raise SparkError(
+            f"Recoup cannot be used by Spark's workers ({row['problem']}). Install recoup {__version__} for their "
+            "Python, or name a Python that has it: set PYSPARK_PYTHON before the Spark session starts."
+        )
+    if row["version"] != __version__:
+        raise SparkError(_other_version(row["version"]))
+
+
+def _other_version(found: str) -> str:
+    return (
+        f"Spark's workers have recoup {found}, which is not the driver's version. Totals are exact only if both agree: "
+        "install the same one."
+    )

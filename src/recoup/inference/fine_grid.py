@@ -1,0 +1,116 @@
+"""Fine grids, read in as few rows as the solver can take.
+
+A grid may have a million cells, most of them empty and some of them outside the domain. Cells that no record can reach
+hold noise alone and are left out. The rest is read in blocks of whole cells, whose sums are measurements like any
+other. In few columns, bins are merged alike along each of them. In more columns that would leave one or two bins a
+column; there, blocks are small where the released counts are high, and large where there is nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recoup.domain import Domain
+from recoup.queries.base import Array
+from recoup.queries.grid import GridQuery
+
+_MERGED_COLUMNS = 3
+# Records are kept inside a ball by a little less than this part of its radius: a cell that only touches it is empty.
+_INSIDE = 1.0 - 2.0**-42
+
+
+def reachable_cells(query: GridQuery, domain: Domain) -> NDArray[np.bool_]:
+    """Tell for each cell of a grid whether the domain allows a record in it.
+
+    Args:
+        query: the grid over the unit box.
+        domain: where records are clipped to.
+
+    Returns:
+        (size,) false only for cells whose exact count is 0 whatever the data.
+
+    >>> from recoup.domain import Box, L1Ball
+    >>> grid = GridQuery(sides=(4, 4))
+    >>> [int(reachable_cells(grid, kind([0, 0], [1, 1])).sum()) for kind in (Box, L1Ball)]
+    [16, 12]
+    """
+    kind, radius = domain.shape()
+    if kind == 0:
+        return np.ones(query.size, dtype=np.bool_)
+    # The norm of the point of each cell that is nearest to the origin, summed up column by column.
+    nearest = np.zeros(1)
+    for side in query.sides:
+        edge = np.maximum(np.abs((2.0 * np.arange(side) + 1.0) / side - 1.0) - 1.0 / side, 0.0)
+        nearest = (nearest[:, None] + (edge if kind == 1 else edge**2)).ravel()
+    return np.asarray((nearest if kind == 1 else np.sqrt(nearest)) <= radius * _INSIDE)
+
+
+def coarse_cells(query: GridQuery, counts: Array, n_blocks: int) -> NDArray[np.int64]:
+    """The block of each cell when a grid is read in at most so many.
+
+    Args:
+        query: the grid.
+        counts: (size,) not negative estimates of its counts.
+        n_blocks: the largest number of blocks.
+
+    Returns:
+        (size,) numbers from 0; each cell's own where the grid is small enough.
+
+    >>> coarse_cells(GridQuery(sides=(5,)), np.ones(5), 3)
+    array([0, 0, 1, 1, 2])
+    """
+    if query.size <= n_blocks:
+        return np.arange(query.size)
+    if query.n_columns > _MERGED_COLUMNS:
+        return blocks_of_cells(counts.reshape(query.sides), n_blocks)
+    merge = 1
+    while prod(-(-side // merge) for side in query.sides) > n_blocks:
+        merge += 1
+    index = np.stack(np.unravel_index(np.arange(query.size), query.sides))
+    coarse_sides = [-(-side // merge) for side in query.sides]
+    return np.asarray(np.ravel_multi_index(tuple(index // merge), coarse_sides), dtype=np.int64)
+
+
+def blocks_of_cells(counts: Array, n_blocks: int) -> NDArray[np.int64]:
+    """Group the cells of a grid into boxes of similar weight.
+
+    The heaviest block is cut in two across its longest side, where half of its weight lies, until there are enough
+    blocks or every block is empty or a single cell.
+
+    Args:
+        counts: one not negative number a cell, in the shape of the grid.
+        n_blocks: the largest number of blocks.
+
+    Returns:
+        The block of each cell, last column fastest; blocks are numbered from 0.
+
+    >>> blocks_of_cells(np.array([0.0, 0.0, 4.0, 1.0, 1.0]), 3)
+    array([2, 2, 0, 1, 1])
+    """
+    whole: tuple[tuple[int, int], ...] = tuple((0, side) for side in counts.shape)
+    open_blocks = [(-float(counts.sum()), 0, whole)]
+    closed: list[tuple[tuple[int, int], ...]] = []
+    n_made = 1
+    while open_blocks and len(open_blocks) + len(closed) < n_blocks:
+        weight, _, box = heapq.heappop(open_blocks)
+        widths = [high - low for low, high in box]
+        if weight == 0.0 or max(widths) == 1:
+            closed.append(box)
+            continue
+        axis = int(np.argmax(widths))
+        others = tuple(a for a in range(counts.ndim) if a != axis)
+        inside = counts[tuple(slice(*ends) for ends in box)]
+        below = np.cumsum(inside.sum(axis=others))
+        cut = int(np.clip(np.searchsorted(below, below[-1] / 2.0) + 1, 1, widths[axis] - 1))
+        low, high = box[axis]
+        for ends, part in (((low, low + cut), below[cut - 1]), ((low + cut, high), below[-1] - below[cut - 1])):
+            heapq.heappush(open_blocks, (-float(max(part, 0.0)), n_made, (*box[:axis], ends, *box[axis + 1 :])))
+            n_made += 1
+    labels = np.empty(counts.shape, dtype=np.int64)
+    for block, box in enumerate([*closed, *(item[2] for item in sorted(open_blocks))]):
+        labels[tuple(slice(*ends) for ends in box)] = block
+    return labels.ravel()

@@ -1,0 +1,94 @@
+"""Arrow batches as float columns: types, nulls, layout; what a value is never matters to the outcome's shape."""
+
+from __future__ import annotations
+
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from recoup.curator.arrow import blocks_of, columns_of, float_type
+from recoup.errors import ColumnTypeError
+
+EXACT_IN_FLOAT32 = [pa.int8(), pa.int16(), pa.uint8(), pa.uint16(), pa.float16(), pa.float32(), pa.bool_(), pa.null()]
+WIDER = [pa.int32(), pa.uint32(), pa.int64(), pa.uint64(), pa.float64(), pa.decimal128(9, 2), pa.decimal256(40, 0)]
+
+
+def column(kind: pa.DataType) -> pa.Array:
+    return pa.nulls(3) if pa.types.is_null(kind) else pa.array([1, None, 0]).cast(kind, safe=False)
+
+
+@pytest.mark.parametrize("kind", [*EXACT_IN_FLOAT32, *WIDER], ids=str)
+def test_every_numeric_type_becomes_a_float_column(kind: pa.DataType) -> None:
+    kind = pa.decimal128(21, 2) if kind == pa.decimal128(9, 2) else kind
+    block = columns_of(pa.record_batch({"a": column(kind), "b": column(pa.int8())}))
+    assert block.dtype == (np.float32 if kind in EXACT_IN_FLOAT32 else np.float64)
+    assert block.T.flags.c_contiguous
+    assert block.flags.writeable
+    expected = [np.nan] * 3 if pa.types.is_null(kind) else [1, np.nan, 0]
+    np.testing.assert_array_equal(block, np.transpose([expected, [1, np.nan, 0]]))
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.uint8(), pa.uint16()], ids=str)
+def test_float32_holds_the_ends_of_the_types_that_it_is_chosen_for(kind: pa.DataType) -> None:
+    ends = np.iinfo(str(kind))
+    block = columns_of(pa.record_batch({"a": pa.array([ends.min, ends.max], kind)}))
+    assert block[:, 0].tolist() == [ends.min, ends.max]
+
+
+def test_one_wide_column_makes_all_of_them_wide() -> None:
+    assert float_type(EXACT_IN_FLOAT32) == np.float32
+    for kind in WIDER:
+        assert float_type([*EXACT_IN_FLOAT32, kind]) == np.float64
+
+
+def test_encoded_columns_have_the_type_of_their_values() -> None:
+    plain = pa.array([1, None, 1], pa.float32())
+    nested = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int8()), pa.array([1, None], pa.float32()))
+    batch = pa.record_batch(
+        {
+            "dictionary": plain.dictionary_encode(),
+            "null in the dictionary": nested,
+            "run ends": pc.run_end_encode(plain),
+            "extension": pa.ExtensionArray.from_storage(pa.bool8(), plain.cast(pa.int8())),
+        }
+    )
+    block = columns_of(batch)
+    assert block.dtype == np.float32
+    np.testing.assert_array_equal(block, np.repeat([[1], [np.nan], [1]], 4, axis=1))
+
+
+def test_a_slice_is_its_own_rows() -> None:
+    batch = pa.record_batch({"a": pa.array([1, None, 3, 4]).dictionary_encode(), "b": [True, False, None, True]})
+    np.testing.assert_array_equal(columns_of(batch.slice(1, 2)), [[np.nan, 0], [3, np.nan]])
+    blocks = list(blocks_of(batch, 3))
+    assert [len(block) for block in blocks] == [3, 1]
+    np.testing.assert_array_equal(np.concatenate(blocks), columns_of(batch))
+
+
+def test_numbers_that_no_float_holds_are_rounded_without_a_word() -> None:
+    batch = pa.record_batch(
+        {
+            "integer": pa.array([2**63 - 1, -(2**53) - 1]),
+            "unsigned": pa.array([2**64 - 1, 0], pa.uint64()),
+            "decimal": pa.array([decimal.Decimal("0.1"), decimal.Decimal(10) ** 36], pa.decimal128(38, 1)),
+            "float": [np.inf, -np.nan],
+        }
+    )
+    expected = [[2.0**63, 2.0**64, 0.1, np.inf], [-(2.0**53), 0, 1e36, np.nan]]
+    np.testing.assert_array_equal(columns_of(batch), expected)
+
+
+def test_the_block_shares_nothing_with_the_batch() -> None:
+    values = np.array([1.0, 2.0])
+    block = columns_of(pa.record_batch({"a": pa.array(values)}))
+    block[:] = 0
+    assert values.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.date32(), pa.list_(pa.int8()), pa.dictionary(pa.int8(), pa.string())])
+def test_other_types_are_refused_by_name(kind: pa.DataType) -> None:
+    with pytest.raises(ColumnTypeError, match="'city'"):
+        columns_of(pa.record_batch({"a": pa.array([], pa.int8()), "city": pa.nulls(0, kind)}))

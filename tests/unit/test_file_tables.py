@@ -1,0 +1,470 @@
+"""Files and folders: what is read, what is refused before anything is asked, and what the refusals tell."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from recoup.curator.paths import parts_of
+from recoup.curator.tables import open_table
+from recoup.errors import ColumnTypeError, DataError, RecoupError, UnknownColumnError, UnreadableFileError
+
+ROWS = np.array([[1.0, 10.5], [2.0, 0.25], [3.0, 7.0], [4.0, -1e-9]])
+
+
+def rows_of(path: Path, columns: Any = ("a", "b"), **given: Any) -> np.ndarray:
+    rows = np.concatenate(list(open_table(path, columns, **given).blocks())).astype(np.float64)
+    return np.where(np.isfinite(rows), rows, np.nan)
+
+
+def write_parquet(path: Path, rows: np.ndarray = ROWS, names: str = "ab", **options: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({name: rows[:, j] for j, name in enumerate(names)}), path, **options)
+    return path
+
+
+def write_ipc(path: Path, rows: np.ndarray = ROWS) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table({name: rows[:, j] for j, name in enumerate("ab")})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    return path
+
+
+def write_csv(path: Path, rows: np.ndarray = ROWS) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "\n".join(["a,b"] + [",".join(map(repr, row)) for row in rows.tolist()]) + "\n"
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+WRITERS: dict[str, Callable[..., Path]] = {".parquet": write_parquet, ".feather": write_ipc, ".csv": write_csv}
+
+
+def refusal(kind: type[RecoupError], work: Callable[[], Any]) -> str:
+    with pytest.raises(kind) as caught:
+        work()
+    assert isinstance(caught.value, DataError)
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+    return str(caught.value)
+
+
+# ---- what is read ----
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_files_that_are_hidden_marks_or_without_rows_change_nothing(suffix: str, tmp_path: Path) -> None:
+    write = WRITERS[suffix]
+    write(tmp_path / f"part-0{suffix}", ROWS[:2])
+    write(tmp_path / "deep" / f"part-1{suffix}", ROWS[2:])
+    expected = rows_of(tmp_path)
+    write(tmp_path / f"part-9{suffix}", ROWS[:0])
+    for hidden in ("_SUCCESS", "_metadata", "_common_metadata", f".part-0{suffix}.crc", "README.txt"):
+        (tmp_path / hidden).write_text("SECRET")
+    for hidden in (f".hidden{suffix}", f"_hidden{suffix}"):
+        write(tmp_path / hidden)
+    write(tmp_path / "_temporary" / "0" / f"part-5{suffix}")
+    (tmp_path / f"part-8{suffix}").touch()
+    np.testing.assert_array_equal(rows_of(tmp_path), expected)
+    np.testing.assert_array_equal(rows_of(tmp_path), ROWS[[2, 3, 0, 1]])
+
+
+def test_only_files_without_rows_are_an_empty_table(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "part-0.parquet", ROWS[:0])
+    write_parquet(tmp_path / "part-1.parquet", ROWS[:0])
+    assert rows_of(tmp_path).shape == (0, 2)
+
+
+def test_a_folder_may_be_named_like_a_file(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "people.parquet" / "part-0.parquet")
+    np.testing.assert_array_equal(rows_of(tmp_path / "people.parquet"), ROWS)
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_columns_that_are_not_declared_may_be_of_any_type(suffix: str, tmp_path: Path) -> None:
+    if suffix == ".csv":
+        (tmp_path / "1.csv").write_text("note,b,a\nSECRET,2,1\n")
+    else:
+        table = pa.table({"note": ["SECRET"], "b": [2.0], "a": [1], "list": [[1.0]]})
+        if suffix == ".parquet":
+            pq.write_table(table, tmp_path / "1.parquet")
+        else:
+            with pa.ipc.new_file(tmp_path / "1.feather", table.schema) as writer:
+                writer.write_table(table)
+    np.testing.assert_array_equal(rows_of(tmp_path), [[1, 2]])
+
+
+def test_each_file_is_read_by_its_own_numeric_type(tmp_path: Path) -> None:
+    kinds = [pa.int8(), pa.uint64(), pa.float16(), pa.float32(), pa.float64(), pa.decimal128(21, 2), pa.bool_()]
+    for i, kind in enumerate(kinds):
+        column = pa.array([1, None, 0]).cast(kind)
+        pq.write_table(pa.table({"a": column}), tmp_path / f"{i}.parquet")
+    encoded = pa.array([1, None, 0], pa.int32()).dictionary_encode()
+    pq.write_table(pa.table({"a": encoded}), tmp_path / "encoded.parquet")
+    np.testing.assert_array_equal(rows_of(tmp_path, ["a"])[:, 0], [1, np.nan, 0] * (len(kinds) + 1))
+
+
+def test_a_dictionary_may_hold_a_null_and_differ_from_batch_to_batch(tmp_path: Path) -> None:
+    def coded(values: list[float | None]) -> pa.RecordBatch:
+        return pa.record_batch({"a": pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int8()), values)})
+
+    batches = [coded([5.0, None]), coded([6.0, 7.0])]
+    found = np.concatenate(list(open_table(pa.Table.from_batches(batches)).blocks()))
+    np.testing.assert_array_equal(found[:, 0], [5, np.nan, np.nan, 6, 7, np.nan])
+    with pa.ipc.new_file(tmp_path / "1.arrow", batches[0].schema) as writer:
+        writer.write_batch(batches[0])
+    np.testing.assert_array_equal(rows_of(tmp_path, ["a"]), found[:3])
+
+
+def test_a_link_is_followed_and_nothing_is_read_twice(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    write_parquet(elsewhere / "part-1.parquet", ROWS[2:])
+    write_parquet(tmp_path / "in" / "part-0.parquet", ROWS[:2])
+    (tmp_path / "in" / "more").symlink_to(elsewhere)
+    (tmp_path / "in" / "same").symlink_to(elsewhere)
+    (tmp_path / "in" / "loop").symlink_to(tmp_path / "in")
+    (tmp_path / "in" / "part-2.parquet").symlink_to(tmp_path / "in" / "part-0.parquet")
+    np.testing.assert_array_equal(rows_of(tmp_path / "in"), ROWS[[2, 3, 0, 1]])
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".csv"])
+@pytest.mark.parametrize("threads", ["1", "2", "4"])
+def test_blocks_do_not_depend_on_threads(
+    suffix: str, threads: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOUP_NUM_THREADS", threads)
+    many = np.random.default_rng(0).normal(size=(500, 2))
+    for i in range(5):
+        WRITERS[suffix](tmp_path / f"{i}{suffix}", many[100 * i : 100 * i + 100])
+    blocks = list(open_table(tmp_path, ["b", "a"], block_rows=32).blocks())
+    assert [len(block) for block in blocks] == [32, 32, 32, 4] * 5
+    np.testing.assert_array_equal(np.concatenate(blocks), many[:, [1, 0]])
+
+
+# ---- columns in the names of folders ----
+
+
+def partitioned(folder: Path, suffix: str, values: list[str]) -> Path:
+    for i, value in enumerate(values):
+        WRITERS[suffix](folder / f"year={value}" / "half=1" / f"part-0{suffix}", ROWS[i : i + 1])
+    return folder
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_a_partition_column_is_read_by_its_name(suffix: str, tmp_path: Path) -> None:
+    folder = partitioned(tmp_path, suffix, ["2019", "2020", "__HIVE_DEFAULT_PARTITION__"])
+    found = rows_of(folder, ("a", "year", "b", "half"))
+    expected = [[1, 2019, 10.5, 1], [2, 2020, 0.25, 1], [3, np.nan, 7, 1]]
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(rows_of(folder, ("b", "a")), ROWS[:3, ::-1])
+
+
+@pytest.mark.parametrize(
+    ("value", "number"), [("1e3", 1000), ("-2.5", -2.5), ("%31%32", 12), ("x", np.nan), ("", np.nan)]
+)
+def test_a_partition_value_is_read_like_a_cell_of_csv(value: str, number: float, tmp_path: Path) -> None:
+    folder = partitioned(tmp_path, ".parquet", [value])
+    np.testing.assert_array_equal(rows_of(folder, ("year", "a")), [[number, 1]])
+
+
+def test_the_column_of_a_file_goes_before_that_of_its_folder(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a=99" / "1.parquet")
+    np.testing.assert_array_equal(rows_of(tmp_path), ROWS)
+
+
+def test_float32_columns_leave_a_partition_value_exact(tmp_path: Path) -> None:
+    (tmp_path / "id=16777217").mkdir()
+    pq.write_table(pa.table({"a": pa.array([1.5], pa.float32())}), tmp_path / "id=16777217" / "1.parquet")
+    np.testing.assert_array_equal(rows_of(tmp_path, ("a", "id")), [[1.5, 16777217]])
+
+
+def test_a_partition_column_alone_is_no_table(tmp_path: Path) -> None:
+    folder = partitioned(tmp_path, ".parquet", ["2019"])
+    assert "'year'" in refusal(DataError, lambda: open_table(folder, ["year"]))
+
+
+def test_a_partition_column_that_some_files_lack_is_named(tmp_path: Path) -> None:
+    folder = partitioned(tmp_path, ".parquet", ["2019"])
+    write_parquet(folder / "zz.parquet")
+    message = refusal(UnknownColumnError, lambda: open_table(folder, ["a", "year"]))
+    assert "'year'" in message
+    assert "zz.parquet" in message
+
+
+def test_a_message_does_not_tell_the_value_of_a_partition_column(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    write_parquet(folder / "age=4242" / "day=3" / "part-0.parquet")
+    damaged = folder / "age=4343" / "day=3" / "part-0.parquet"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"SECRET" * 50)
+    message = refusal(UnreadableFileError, lambda: open_table(folder, ["a", "age"]))
+    assert "4343" not in message
+    assert str(Path("age=*") / "day=3" / "part-0.parquet") in message
+    # A column that is not asked for is a mere name of a folder.
+    assert str(damaged) in refusal(UnreadableFileError, lambda: open_table(folder, ["a"]))
+
+
+# ---- refused when it is opened, by names alone ----
+
+
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
+    assert "holds no" in refusal(UnreadableFileError, lambda: open_table(tmp_path, ["a"]))
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / "part-0.parquet").touch()
+    (tmp_path / "deep").mkdir()
+    assert str(tmp_path) in refusal(UnreadableFileError, lambda: open_table(tmp_path, ["a"]))
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_a_column_missing_in_one_file_is_named_with_the_file(suffix: str, tmp_path: Path) -> None:
+    for i in range(3):
+        WRITERS[suffix](tmp_path / f"part-{i}{suffix}")
+    bad = tmp_path / f"part-1{suffix}"
+    if suffix == ".csv":
+        bad.write_text("a,c\nSECRET,1\n")
+    elif suffix == ".parquet":
+        write_parquet(bad, names="ac")
+    else:
+        with pa.ipc.new_file(bad, pa.schema({"a": pa.float64(), "c": pa.string()})) as writer:
+            writer.write_batch(pa.record_batch({"a": [1.0], "c": ["SECRET"]}))
+    message = refusal(UnknownColumnError, lambda: open_table(tmp_path, ["a", "b"]))
+    assert message == f"There is no column 'b' in {str(bad)!r}. The columns are 'a', 'c'."
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.date32(), pa.timestamp("us"), pa.list_(pa.float64())])
+def test_a_file_of_another_schema_is_named_with_the_column(kind: pa.DataType, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "part-0.parquet")
+    bad = tmp_path / "part-1.parquet"
+    pq.write_table(pa.table({"a": [1.0], "b": pa.nulls(1, kind)}), bad)
+    write_parquet(tmp_path / "part-2.parquet")
+    message = refusal(ColumnTypeError, lambda: open_table(tmp_path, ["a", "b"]))
+    assert f"Column 'b' of {str(bad)!r} is declared as {str(kind).split('<')[0]}" in message
+    np.testing.assert_array_equal(rows_of(tmp_path, ["a"]), [[1], [2], [3], [4], [1], [1], [2], [3], [4]])
+
+
+def test_files_of_other_columns_are_refused_unless_they_are_declared(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "part-0.parquet")
+    write_parquet(tmp_path / "part-1.parquet", names="ba")
+    message = refusal(DataError, lambda: open_table(tmp_path))
+    assert "part-0.parquet" in message
+    assert "part-1.parquet" in message
+    np.testing.assert_array_equal(rows_of(tmp_path), np.concatenate([ROWS, ROWS[:, ::-1]]))
+
+
+def test_a_damaged_footer_in_the_middle_is_found_before_anything_is_read(tmp_path: Path) -> None:
+    for i in range(3):
+        write_parquet(tmp_path / f"part-{i}.parquet")
+    bad = tmp_path / "part-1.parquet"
+    whole = bad.read_bytes()
+    for content in (whole[:-3], whole[:40], b"SECRET", whole[:-20] + b"\xff" * 12 + whole[-8:]):
+        bad.write_bytes(content)
+        assert str(bad) in refusal(UnreadableFileError, lambda: open_table(tmp_path, ["a"]))
+
+
+@pytest.mark.parametrize("reader", ["pyarrow.parquet.ParquetFile", "pyarrow.OSFile", "pyarrow.input_stream"])
+def test_a_file_that_may_not_be_read_is_named(reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    suffix = {"ParquetFile": ".parquet", "OSFile": ".feather", "input_stream": ".csv"}[reader.split(".")[-1]]
+    for i in range(3):
+        WRITERS[suffix](tmp_path / f"part-{i}{suffix}")
+    bad = str(tmp_path / f"part-1{suffix}")
+    module, name = reader.rsplit(".", 1)
+    proper = getattr(sys.modules[module], name)
+
+    def refuse(path: Any, *given: Any, **named: Any) -> Any:
+        if str(path) == bad:
+            raise PermissionError(f"SECRET: {path}")
+        return proper(path, *given, **named)
+
+    monkeypatch.setattr(sys.modules[module], name, refuse)
+    message = refusal(UnreadableFileError, lambda: open_table(tmp_path, ["a"]))
+    assert message == f"{bad!r} may not be read. Check its permissions."
+
+
+def test_a_folder_that_may_not_be_listed_is_named_not_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_parquet(tmp_path / "part-0.parquet")
+    write_parquet(tmp_path / "closed" / "part-1.parquet")
+    proper = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if Path(path).name == "closed":
+            raise PermissionError("SECRET")
+        return proper(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert str(tmp_path / "closed") in refusal(UnreadableFileError, lambda: open_table(tmp_path, ["a"]))
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"PAR1SECRET", "Parquet"),
+        (b"ARROW1\0\0SECRET", "Arrow"),
+        (gzip.compress(b"a,b\n1,2\n"), "gzip"),
+        (b"PK\x03\x04SECRET", "spreadsheet"),
+        (b"\x28\xb5\x2f\xfdSECRET", "Zstandard"),
+    ],
+)
+def test_a_csv_that_holds_something_else_is_named(content: bytes, what: str, tmp_path: Path) -> None:
+    write_csv(tmp_path / "part-0.csv")
+    bad = tmp_path / "part-1.csv"
+    bad.write_bytes(content)
+    message = refusal(UnreadableFileError, lambda: open_table(tmp_path, ["a", "b"]))
+    assert str(bad) in message
+    assert what in message
+
+
+def test_a_csv_column_of_text_that_is_declared_a_number_contributes_nothing(tmp_path: Path) -> None:
+    write_csv(tmp_path / "part-0.csv", ROWS[:1])
+    (tmp_path / "part-1.csv").write_text("a,b\nSECRET,1\n2,SECRET\n3,4\n")
+    np.testing.assert_array_equal(rows_of(tmp_path), [[1, 10.5], [np.nan, 1], [2, np.nan], [3, 4]])
+
+
+@pytest.mark.parametrize(("one", "other"), [(".parquet", ".csv"), (".parquet", ".feather"), (".csv", ".feather")])
+def test_one_folder_holds_one_kind_of_files(one: str, other: str, tmp_path: Path) -> None:
+    WRITERS[one](tmp_path / f"people{one}")
+    WRITERS[other](tmp_path / f"people{other}")
+    assert "twice" in refusal(DataError, lambda: open_table(tmp_path, ["a"]))
+
+
+def test_a_compressed_copy_is_not_read_too(tmp_path: Path) -> None:
+    write_csv(tmp_path / "people.csv")
+    write_csv(tmp_path / "more.csv.gz")
+    assert len(rows_of(tmp_path)) == 8
+    write_csv(tmp_path / "people.csv.gz")
+    assert "people.csv" in refusal(DataError, lambda: open_table(tmp_path, ["a"]))
+
+
+@pytest.mark.parametrize(
+    ("mark", "what"), [("_delta_log/0.json", "Delta"), (".hoodie/x", "Hudi"), ("metadata/v1.metadata.json", "Iceberg")]
+)
+def test_a_table_with_versions_is_refused(mark: str, what: str, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "t" / "data" / "part-0.parquet")
+    (tmp_path / "t" / mark).parent.mkdir()
+    (tmp_path / "t" / mark).write_text("{}")
+    message = refusal(DataError, lambda: open_table(tmp_path, ["a"]))
+    assert what in message
+    assert str(tmp_path / "t") in message
+
+
+def test_a_folder_called_metadata_is_a_folder(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "metadata" / "part-0.parquet")
+    np.testing.assert_array_equal(rows_of(tmp_path), ROWS)
+
+
+def test_parts_are_listed_in_order_of_their_paths(tmp_path: Path) -> None:
+    for name in ("b/2.parquet", "a.parquet", "b/1.parquet", "c=1/0.parquet"):
+        write_parquet(tmp_path / name)
+    parts = parts_of(tmp_path)
+    assert [part.path.relative_to(tmp_path).as_posix() for part in parts] == [
+        "a.parquet",
+        "b/1.parquet",
+        "b/2.parquet",
+        "c=1/0.parquet",
+    ]
+    assert parts[-1].partition == {"c": "1"}
+
+
+# ---- found only while it is read ----
+
+
+def damage_page(path: Path, column: str) -> None:
+    """Overwrite the first page of a column, which no reader looks at before it decodes it."""
+    metadata = pq.read_metadata(path)
+    position = metadata.schema.names.index(column)
+    chunk = metadata.row_group(0).column(position)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start : start + 12] = b"\xff" * 12
+    path.write_bytes(content)
+
+
+def test_a_damaged_page_names_file_and_column_when_it_is_reached(tmp_path: Path) -> None:
+    for i in range(3):
+        write_parquet(tmp_path / f"part-{i}.parquet")
+    bad = tmp_path / "part-1.parquet"
+    damage_page(bad, "b")
+    table = open_table(tmp_path, ["a", "b"])
+    blocks = table.blocks()
+    np.testing.assert_array_equal(next(blocks), ROWS)
+    assert f"Column 'b' of {str(bad)!r} cannot be decoded" in refusal(UnreadableFileError, lambda: list(blocks))
+    np.testing.assert_array_equal(rows_of(tmp_path, ["a"])[:, 0], [1, 2, 3, 4] * 3)
+
+
+def test_a_wrong_checksum_of_a_page_is_noticed(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "t.parquet", write_page_checksum=True, compression="none", use_dictionary=False)
+    assert len(rows_of(path)) == 4
+    whole = path.read_bytes()
+    value = ROWS[1, 1].tobytes()
+    assert whole.count(value) >= 1
+    path.write_bytes(whole.replace(value, ROWS[2, 1].tobytes(), 1))
+    assert "Column 'b'" in refusal(UnreadableFileError, lambda: rows_of(path))
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize("how", ["gone", "other columns"])
+def test_a_file_that_changes_between_rounds_is_named(how: str, suffix: str, tmp_path: Path) -> None:
+    path = WRITERS[suffix](tmp_path / f"t{suffix}")
+    table = open_table(tmp_path, ["a", "b"])
+    list(table.blocks())
+    path.unlink()
+    if how == "other columns":
+        if suffix == ".csv":
+            path.write_text("b,a\nSECRET,1\n")
+        else:
+            changed = pa.table({"a": ["SECRET"], "b": [1.0]})
+            if suffix == ".parquet":
+                pq.write_table(changed, path)
+            else:
+                with pa.ipc.new_file(path, changed.schema) as writer:
+                    writer.write_table(changed)
+    assert str(path) in refusal(UnreadableFileError, lambda: list(table.blocks()))
+
+
+# ---- memory ----
+
+MEASURE = """
+import sys
+from pathlib import Path
+import pyarrow.parquet
+from recoup.curator.tables import open_table
+
+def peak():
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
+
+before = peak()
+if sys.argv[2] == "blocks":
+    for block in open_table(sys.argv[1], ["a", "b"]).blocks():
+        del block
+else:
+    pyarrow.parquet.read_table(sys.argv[1])
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
+def test_a_large_row_group_is_not_in_memory_as_a_whole(tmp_path: Path) -> None:
+    many = np.zeros((12_000_000, 2))
+    options = {"use_dictionary": False, "compression": "none", "write_statistics": False}
+    write_parquet(tmp_path / "t.parquet", many, row_group_size=len(many), **options)
+
+    def growth(what: str) -> float:
+        command = [sys.executable, "-c", MEASURE, str(tmp_path / "t.parquet"), what]
+        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    megabytes = many.nbytes / 2**20
+    assert growth("blocks") < megabytes / 2
+    # The same measure notices a file that is read at once.
+    assert growth("whole") > megabytes
