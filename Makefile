@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEER_VENV := .venv-diffprivlib
+PEER := $(PEER_VENV)/.installed
 
-.PHONY: help venv demo test lint format bench docs requirements clean
+.PHONY: help venv demo test test-integration lint format bench docs requirements clean
 
 help:  ## What can be made
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
 venv: $(STAMP)  ## A virtual environment with pinned dependencies
 
@@ -27,6 +29,11 @@ test: $(STAMP)  ## All tests
 	@echo "== Running the tests"
 	@$(BIN)/python -m pytest -n 2 -q
 
+test-integration: $(STAMP)  ## Tests on a real local Spark; installs PySpark and, as root where it is missing, Java
+	@tests/integration/prepare.sh $(BIN)/python
+	@echo "== Running the integration tests"
+	@$(BIN)/python -m pytest -q tests/integration
+
 lint: $(STAMP)  ## Style, types, and the wall between curator and analyst
 	@echo "== ruff"; $(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@echo "== mypy"; $(BIN)/mypy
@@ -35,17 +42,26 @@ lint: $(STAMP)  ## Style, types, and the wall between curator and analyst
 format: $(STAMP)  ## Put the code into its format
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-bench: $(STAMP)  ## Speed, as ratios within one run
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+bench: $(STAMP) $(PEER)  ## Speed, as ratios within one run; writes docs/performance.md and docs/cluster.md again
+	@echo "== recoup bench (half an hour on a quiet machine; recoup bench --quick takes a minute)"
+	@$(BIN)/recoup bench all --diffprivlib $(PEER_VENV)/bin/python -o docs
+	@echo "== One step of the sampler against its plain twin"
+	@$(BIN)/python benchmarks/metropolis_step.py
+
+$(PEER): benchmarks/requirements-diffprivlib.txt
+	@echo "== Creating $(PEER_VENV): diffprivlib needs an older scikit-learn"
+	@$(PYTHON) -m venv $(PEER_VENV)
+	@$(PEER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
 
 docs: $(STAMP)  ## The documentation as web pages, in site/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
 	@$(BIN)/mkdocs build --quiet --strict && echo "== site/index.html"
 
 requirements: $(STAMP)  ## Compile the pinned requirements from pyproject.toml
-	@for out in "dev requirements" "docs requirements-docs"; do set -- $$out; \
+	@for out in "dev requirements" "docs requirements-docs" "spark requirements-spark" "browser requirements-browser"; do set -- $$out; \
 	  $(BIN)/pip-compile --quiet --upgrade --extra $$1 --strip-extras --no-header --no-annotate --no-emit-options \
 	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o $$2.txt pyproject.toml; done
 
 clean:  ## Remove what the other targets made
-	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis recoup-demo
+	rm -rf $(VENV) $(PEER_VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis recoup-demo recoup-bench
