@@ -16,7 +16,15 @@ from scipy.sparse import csr_array
 from recoup.domain import GRID, Domain
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.kernels.threads import over_row_ranges
-from recoup.kernels.voronoi import ABSOLUTE, NO_SUMS, RELATIVE, relative_values, voronoi_cells, voronoi_totals
+from recoup.kernels.voronoi import (
+    ABSOLUTE,
+    NO_SUMS,
+    RELATIVE,
+    relative_values,
+    single_precision_error,
+    voronoi_cells,
+    voronoi_totals,
+)
 from recoup.queries.base import (
     Array,
     Block,
@@ -152,12 +160,21 @@ class VoronoiQuery:
         radii = np.ones(k) if self.radii is None else self.radii.copy()
         count_factor = int(factors[0])
         sum_factors = np.ones(k) if self.sums == "none" else np.ascontiguousarray(factors[k::d][:k])
-        mode = _SUMS[self.sums]
+        mode, error = _SUMS[self.sums], single_precision_error(self.centers)
 
         def part(start: int, stop: int) -> Integers:
             counts, totals = np.zeros(k, dtype=np.int64), np.zeros((k, d), dtype=np.int64)
             voronoi_totals(
-                records[start:stop], self.centers, mode, radii, self.norm, count_factor, sum_factors, counts, totals
+                records[start:stop],
+                self.centers,
+                error,
+                mode,
+                radii,
+                self.norm,
+                count_factor,
+                sum_factors,
+                counts,
+                totals,
             )
             return counts if self.sums == "none" else np.concatenate([counts, totals.ravel()])
 
