@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from recoup.curator import csv_lines, source
+from recoup.curator.columns import Columns
 from recoup.curator.source import fixed_records, open_source
 from recoup.domain import Box, L1Ball, L2Ball
 from recoup.kernels.fixed_point import DROPPED
@@ -36,6 +37,8 @@ def test_records_are_the_same_from_rows_and_from_columns(rows: np.ndarray, shape
     by_row = fixed_records(np.ascontiguousarray(rows), domain)
     by_column = fixed_records(np.asfortranarray(rows), domain)
     np.testing.assert_array_equal(by_column, by_row)
+    mixed = [column.astype(np.float32 if j % 2 else np.float64) for j, column in enumerate(rows.T)]
+    np.testing.assert_array_equal(fixed_records(Columns(tuple(mixed), len(rows)), domain), by_row)
     np.testing.assert_array_equal(by_column[:, 0] == DROPPED, ~np.isfinite(rows).all(axis=1))
 
 
@@ -72,7 +75,7 @@ CELLS = st.text("0123456789+-.eE xnaifty_\t", max_size=9) | st.floats().map(repr
 @given(cells=st.lists(CELLS, min_size=1, max_size=6))
 def test_a_csv_cell_is_read_the_same_alone_and_among_others(cells: list[str]) -> None:
     def read(texts: list[str]) -> np.ndarray:
-        found = csv_lines.parse_numbers(pa.table({"a": pa.array(texts, pa.string())}))[:, 0]
+        (found,) = csv_lines.parse_numbers(pa.table({"a": pa.array(texts, pa.string())})).arrays
         return np.where(np.isfinite(found), found, np.nan)
 
     # Among others means: also next to a cell that the fast way cannot read.

@@ -179,6 +179,12 @@ def test_a_partition_value_is_read_like_a_cell_of_csv(value: str, number: float,
     np.testing.assert_array_equal(rows_of(folder, ("year", "a")), [[number, 1]])
 
 
+def test_the_names_of_folders_are_no_columns_unless_they_are_declared(tmp_path: Path) -> None:
+    table = open_table(partitioned(tmp_path, ".parquet", ["2019", "2020"]), n_columns=2)
+    assert table.columns == ("a", "b")
+    np.testing.assert_array_equal(np.concatenate(list(table.blocks())), ROWS[:2])
+
+
 def test_the_column_of_a_file_goes_before_that_of_its_folder(tmp_path: Path) -> None:
     write_parquet(tmp_path / "a=99" / "1.parquet")
     np.testing.assert_array_equal(rows_of(tmp_path), ROWS)

@@ -5,7 +5,7 @@ Types come from the batch's schema, never from its values; nothing here can fail
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,22 +13,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from recoup.curator.columns import Columns
 from recoup.errors import ColumnTypeError
 
-Block: TypeAlias = NDArray[np.float64] | NDArray[np.float32]
+Block: TypeAlias = NDArray[np.float64] | NDArray[np.float32] | Columns
 
 
-def columns_of(batch: Any) -> Block:
-    """Turn a batch of numeric columns into one block of floats.
+def columns_of(batch: Any) -> Columns:
+    """Turn a batch of numeric columns into floats.
 
     Args:
         batch: a `pyarrow.RecordBatch` with the wanted columns in their order: any integers, floats, decimals or
             booleans, also dictionary or run-end encoded, or of an extension type that stores these.
 
     Returns:
-        An array of shape (rows, columns) in which every *column* is contiguous: its transpose is C-contiguous. It is
-        float32 where that holds every value of the declared types exactly, else float64. It shares no memory with the
-        batch.
+        A float column for each of its columns: float32 where that holds every value of the declared type exactly, else
+        float64. Columns that hold such floats and no null are not copied.
 
     Guarantees:
         A null is NaN. A float that is NaN or infinite stays so: readers must test for finite. What a float64 cannot
@@ -37,25 +37,23 @@ def columns_of(batch: Any) -> Block:
     Raises:
         ColumnTypeError: a column's declared type is not numeric.
 
-    >>> columns_of(pa.record_batch({"a": pa.array([1, None], pa.int16()), "b": [0.5, 2.0]}))
+    >>> batch = pa.record_batch({"a": pa.array([1, None], pa.int16()), "b": [0.5, 2.0]})
+    >>> np.asarray(columns_of(batch))
     array([[1. , 0.5],
            [nan, 2. ]])
     """
     for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
         check_numeric(name, kind)
-    columns: Block = np.empty((batch.num_columns, batch.num_rows), float_type(batch.schema.types))
-    for column, array in zip(columns, batch.columns, strict=True):
-        column[:] = arrow_numbers(array, columns.dtype)
-    return columns.T
+    return Columns(tuple(arrow_numbers(array) for array in batch.columns), batch.num_rows)
 
 
-def blocks_of(batch: Any, block_rows: int) -> Iterator[Block]:
+def blocks_of(batch: Any, block_rows: int) -> Iterator[Columns]:
     """Yield a batch of numeric columns as blocks of at most so many rows, each as `columns_of` makes it."""
     for start in range(0, batch.num_rows, block_rows):
         yield columns_of(batch.slice(start, block_rows))
 
 
-def arrow_numbers(array: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+def arrow_numbers(array: Any) -> NDArray[Any]:
     """Turn one Arrow array of a numeric type into floats; a null is NaN."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -67,7 +65,7 @@ def arrow_numbers(array: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
         else:
             array = pc.run_end_decode(array)
     # Safe casts raise for an integer that a float cannot hold exactly, which would tell of a value.
-    return np.asarray(array.cast(pa.from_numpy_dtype(dtype), safe=False).to_numpy(zero_copy_only=False))
+    return np.asarray(array.cast(float_type(array.type), safe=False).to_numpy(zero_copy_only=False))
 
 
 def check_numeric(name: str, kind: Any, where: str = "") -> None:
@@ -86,21 +84,18 @@ def not_numeric(name: str, kind: str, where: str = "") -> ColumnTypeError:
     )
 
 
-def float_type(kinds: Iterable[Any]) -> np.dtype[Any]:
-    """The narrower of float32 and float64 that holds every value of these Arrow types, as far as float64 does.
+def float_type(kind: Any) -> Any:
+    """The narrower of float32 and float64 that holds every value of an Arrow type, as far as float64 does.
 
-    >>> float_type([pa.float16(), pa.int16()]), float_type([pa.float32(), pa.int32()])
-    (dtype('float32'), dtype('float64'))
+    >>> float_type(pa.int16()), float_type(pa.int32())
+    (DataType(float), DataType(double))
     """
-    narrow = all(_fits_float32(_stored_type(kind)) for kind in kinds)
-    return np.dtype(np.float32 if narrow else np.float64)
-
-
-def _fits_float32(kind: Any) -> bool:
-    types = pa.types
-    if types.is_integer(kind) or types.is_floating(kind):
-        return bool(kind.bit_width <= (32 if types.is_floating(kind) else 16))
-    return bool(types.is_boolean(kind) or types.is_null(kind))
+    stored, types = _stored_type(kind), pa.types
+    if types.is_floating(stored) or types.is_integer(stored):
+        narrow = stored.bit_width <= (32 if types.is_floating(stored) else 16)
+    else:
+        narrow = types.is_boolean(stored) or types.is_null(stored)
+    return pa.float32() if narrow else pa.float64()
 
 
 def _stored_type(kind: Any) -> Any:

@@ -29,11 +29,11 @@ class Table:
     _read: Callable[[], Iterator[Block]] = field(repr=False, compare=False)
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the rows in order, as (n, n_columns) blocks that are contiguous by row or by column.
+        """Yield the rows in order, as arrays that are contiguous by row or by column, or as `Columns`.
 
         Returns:
-            At least one block, also for a table without rows. A row with a value that is not finite is a record that
-            contributes nothing.
+            At least one block of n_columns columns, also for a table without rows. A row with a value that is not
+            finite is a record that contributes nothing.
 
         Guarantees:
             Every cell that is missing or is no finite number is NaN or infinite: readers must test for finite.

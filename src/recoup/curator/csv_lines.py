@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from numpy.typing import NDArray
+
+from recoup.curator.columns import Columns
 
 CSV_CHUNK_BYTES = 4 << 20
 # A fixed limit, so that whether a line is read never depends on the lines around it.
@@ -82,12 +83,9 @@ def split_cells(lines: bytes, delimiter: str, width: int, positions: list[int]) 
     )
 
 
-def parse_numbers(texts: Any) -> NDArray[np.float64]:
-    """Read text cells as numbers, column by contiguous column; what is no plain decimal number is not finite."""
-    columns = np.empty((texts.num_columns, texts.num_rows))
-    for numbers, column in zip(columns, texts.columns, strict=True):
-        numbers[:] = _parsed(column).to_numpy()
-    return columns.T
+def parse_numbers(texts: Any) -> Columns:
+    """Read text cells as numbers; what is no plain decimal number is not finite."""
+    return Columns(tuple(_parsed(column).to_numpy() for column in texts.columns), texts.num_rows)
 
 
 def _parsed(column: Any) -> Any:
@@ -106,4 +104,4 @@ def number_of(text: str) -> float:
     >>> number_of(" +1.5 "), number_of("1_000")
     (1.5, nan)
     """
-    return float(parse_numbers(pa.table({"cell": [text]}))[0, 0])
+    return float(parse_numbers(pa.table({"cell": [text]})).arrays[0][0])

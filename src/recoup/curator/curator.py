@@ -59,7 +59,7 @@ class Curator:
             raise ParameterError(f"a source answered {len(totals)} totals to a query of {query.size}.")
         if self._ledger is not None:
             mark = f"{NOT_PRIVATE}; " if self._noise.simulated else ""
-            purpose = f"{mark}{query.type_name} query of {query.size} values"
+            purpose = f"{mark}{query.type_name} query of {query.size} value{'' if query.size == 1 else 's'}"
             self._ledger.charge(calibration.price, purpose=purpose, run=self._run)
         self._spent += request.share
         noisy = mechanism.release(totals, calibration.scale, self._noise)

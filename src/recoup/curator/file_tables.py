@@ -16,8 +16,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from recoup.curator.arrow import Block, blocks_of, check_numeric, columns_of
-from recoup.curator.blocks import Table, bounded_rows, sliced
+from recoup.curator.arrow import blocks_of, check_numeric, columns_of
+from recoup.curator.blocks import Table, bounded_rows
+from recoup.curator.columns import Columns
 from recoup.curator.csv_lines import (
     CSV_LINE_BYTES,
     TO_ASCII,
@@ -33,7 +34,7 @@ from recoup.curator.schema import listed, select
 from recoup.errors import DataError, UnreadableFileError
 from recoup.kernels.threads import n_threads
 
-Reader = Callable[[int], Iterator[Block]]
+Reader = Callable[[int], Iterator[Columns]]
 
 # Parquet column chunks are read through a window, or a large row group would be in memory as a whole.
 _WINDOW_BYTES: Final = 256 << 10
@@ -100,7 +101,7 @@ def open_path(path: Path, wanted: tuple[str, ...] | None, n_columns: int | None,
         readers.append(_reader(file, part, wanted, f" in {shown!r}" if in_folder else ""))
     names = wanted if wanted is not None else first or ()
 
-    def read() -> Generator[Block, None, None]:
+    def read() -> Generator[Columns, None, None]:
         for reader in readers:
             yield from reader(bounded_rows(block_rows, len(names)))
 
@@ -127,19 +128,17 @@ def _reader(file: _File, part: Part, wanted: tuple[str, ...] | None, where: str)
         raise DataError(f"The columns {listed(wanted)} are names of folders alone. Declare one that the files hold.")
     constants = [None if name in in_file else number_of(part.partition[name]) for name in wanted]
 
-    def read(block_rows: int) -> Iterator[Block]:
+    def read(block_rows: int) -> Iterator[Columns]:
         for block in reader(block_rows):
             yield _filled(block, constants)
 
     return read
 
 
-def _filled(block: Block, constants: Sequence[float | None]) -> Block:
-    columns = np.empty((len(constants), len(block)))
-    given = iter(block.T)
-    for column, constant in zip(columns, constants, strict=True):
-        column[:] = next(given) if constant is None else constant
-    return columns.T
+def _filled(block: Columns, constants: Sequence[float | None]) -> Columns:
+    given = iter(block.arrays)
+    arrays = [next(given) if constant is None else np.full(len(block), constant) for constant in constants]
+    return Columns(tuple(arrays), len(block))
 
 
 def _open_file(path: Path, shown: str) -> _File:
@@ -190,7 +189,7 @@ def _open_parquet(path: Path, shown: str) -> _File:
                     return name
             return None
 
-        def read(block_rows: int) -> Iterator[Block]:
+        def read(block_rows: int) -> Iterator[Columns]:
             with naming_only(shown, damaged):
                 for batch in decoded(names, block_rows):
                     yield columns_of(batch.select(names))
@@ -209,7 +208,7 @@ def _open_ipc(path: Path, shown: str) -> _File:
         names: list[str] = meant.names
         options = pa.ipc.IpcReadOptions(included_fields=positions, use_threads=_spare_threads())
 
-        def read(block_rows: int) -> Iterator[Block]:
+        def read(block_rows: int) -> Iterator[Columns]:
             with naming_only(shown), pa.OSFile(str(path)) as file:
                 with pa.ipc.open_file(file) as opened:
                     _check_same(opened.schema, positions, meant, shown)
@@ -250,7 +249,7 @@ def _open_csv(path: Path, shown: str, delimiter: str) -> _File:
     header_like = all(name[:1].isalpha() or name[:1] == "_" for name in names)
 
     def reader(positions: list[int]) -> Reader:
-        def read(block_rows: int) -> Iterator[Block]:
+        def read(block_rows: int) -> Iterator[Columns]:
             with naming_only(shown), pa.input_stream(str(path)) as stream:
                 chunks = header_then_lines(stream)
                 if next(chunks, b"") != header:
@@ -281,5 +280,6 @@ def _header(path: Path, shown: str) -> bytes:
     return header
 
 
-def _numbers(texts: Any, block_rows: int) -> Iterator[Block]:
-    return sliced(texts.num_rows, block_rows, lambda rows: parse_numbers(texts.slice(rows.start, block_rows)))
+def _numbers(texts: Any, block_rows: int) -> Iterator[Columns]:
+    for start in range(0, texts.num_rows, block_rows):
+        yield parse_numbers(texts.slice(start, block_rows))

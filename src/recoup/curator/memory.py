@@ -108,7 +108,7 @@ def open_pandas(frame: Any, wanted: tuple[str, ...] | None, block_rows: int) -> 
         for j, position in enumerate(positions):
             column = part.iloc[:, position]
             if hasattr(column.dtype, "pyarrow_dtype"):
-                block[:, j] = arrow_numbers(column.array.__arrow_array__(), block.dtype)
+                block[:, j] = arrow_numbers(column.array.__arrow_array__())
             else:
                 block[:, j] = column.to_numpy(dtype=np.float64, na_value=np.nan)
         return block

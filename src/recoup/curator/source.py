@@ -13,8 +13,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from recoup.curator.columns import Columns
 from recoup.curator.spark import SparkSource, SparkTable
-from recoup.curator.tables import Table, open_table
+from recoup.curator.tables import Block, Table, open_table
 from recoup.domain import Domain
 from recoup.kernels.fixed_point import fixed_point_rows
 from recoup.kernels.fixed_point_columns import fixed_point_columns
@@ -83,24 +84,26 @@ def _added(total: list[int], part: NDArray[np.int64]) -> list[int]:
     return [a + b for a, b in zip(total, part.tolist(), strict=True)]
 
 
-def fixed_records(rows: NDArray[np.float64 | np.float32], domain: Domain) -> NDArray[np.int32]:
+def fixed_records(rows: Block, domain: Domain) -> NDArray[np.int32]:
     """Clamp, scale, project and round rows in the user's units; rows with a non-finite value are marked as dropped.
 
     Args:
-        rows: contiguous by row or by column.
+        rows: an array that is contiguous by row or by column, or columns.
         domain: where they are clipped to.
 
     Returns:
-        One fixed-point record a row, the same for either layout.
+        One fixed-point record a row, the same for every layout.
     """
     shape, radius = domain.shape()
     low, high = np.array(domain.low), np.array(domain.high)
     records = np.empty(rows.shape, dtype=np.int32)
-    if rows.flags.f_contiguous and not rows.flags.c_contiguous:
-        columns = rows.T
-        over_row_ranges(lambda a, b: fixed_point_columns(columns, a, b, low, high, shape, radius, records), len(rows))
-    else:
+    if isinstance(rows, np.ndarray) and rows.flags.c_contiguous:
         over_row_ranges(lambda a, b: fixed_point_rows(rows[a:b], low, high, shape, radius, records[a:b]), len(rows))
+        return records
+    # Kept in a variable until the kernels are done: they know no more than addresses.
+    columns = rows if isinstance(rows, Columns) else Columns(tuple(rows.T), len(rows))
+    where, narrow = columns.addresses, columns.narrow
+    over_row_ranges(lambda a, b: fixed_point_columns(where, narrow, a, b, low, high, shape, radius, records), len(rows))
     return records
 
 

@@ -70,7 +70,8 @@ def open_table(
     table = _open(X, wanted, n_columns, block_rows)
     if n_columns is not None and n_columns != table.n_columns:
         names = "" if table.columns is None else f": {listed(table.columns)}"
-        raise DataError(f"The bounds are declared for {n_columns} columns but the table has {table.n_columns}{names}.")
+        declared = "1 column" if n_columns == 1 else f"{n_columns} columns"
+        raise DataError(f"The bounds are declared for {declared} but the table has {table.n_columns}{names}.")
     if table.n_columns == 0:
         raise DataError("The table has no columns. Declare at least one.")
     return table
@@ -83,6 +84,8 @@ def _open(X: object, wanted: tuple[str, ...] | None, n_columns: int | None, bloc
         return spark_table(X, wanted)
     if isinstance(X, str | os.PathLike):
         return open_path(Path(X), wanted, n_columns, block_rows)
+    if _is_a(X, "pandas", "Series") or _is_a(X, "polars", "Series"):
+        raise DataError("A Series is one column and no table. Use X.to_frame().")
     if _is_a(X, "pandas", "DataFrame"):
         return memory.open_pandas(source, wanted, block_rows)
     if _is_a(X, "polars", "DataFrame") or _is_a(X, "polars", "LazyFrame"):

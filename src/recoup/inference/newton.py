@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -236,7 +235,7 @@ def solve(
     )
 
 
-def _one_blas_thread() -> AbstractContextManager[object]:
+def _one_blas_thread() -> Any:
     """Several BLAS threads spin while they wait: 1.6 times faster at best, up to 15 times slower on a busy machine."""
     return _blas().limit(limits=1, user_api="blas")
 

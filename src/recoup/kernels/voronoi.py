@@ -77,7 +77,7 @@ def single_precision_error(centers: NDArray[np.float64]) -> float:
     """
     d = centers.shape[1]
     largest = 1.0 + float(np.max(np.abs(centers), initial=0.0))
-    return 4.0 * d * (d + 4) * largest**2 * 2.0**-24
+    return float(4.0 * d * (d + 4) * largest**2 * 2.0**-24)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

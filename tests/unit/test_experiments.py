@@ -1,0 +1,474 @@
+"""The parts of an experiment: data sets, runs, methods, stored results, tables and figures."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from dataclasses import asdict, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from recoup.domain import Box, L1Ball
+from recoup.errors import BudgetExceededError, DataError, ParameterError, UnreadableFileError
+from recoup.experiments import METHODS, SETS, DataSet, LoadedSet, Method, Run, figures, peers, report, stand_ins, tables
+from recoup.experiments.datasets import check_folder, load
+from recoup.experiments.execute import Failure, execute
+from recoup.experiments.results import Result, RunStore, read_results, write_results
+from recoup.experiments.scoring import wcss
+from recoup.experiments.summary import summarise
+from recoup.plots import png
+
+LOW, HIGH = (0.0, -5.0), (10.0, 5.0)
+TINY = DataSet(name="tiny", title="Tiny", n_records=400, n_columns=2, n_clusters=3)
+
+
+def rows(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    middles = np.array([[2.0, -3.0], [5.0, 3.0], [8.0, -1.0]])
+    return np.clip(middles[rng.integers(3, size=n)] + 0.5 * rng.normal(size=(n, 2)), LOW, HIGH)
+
+
+def loaded(n=400):
+    return LoadedSet(
+        name="tiny", title="Tiny", source="file", digest="d", n_clusters=3, low=LOW, high=HIGH, rows=rows(n)
+    )
+
+
+def write_csv(path, table):
+    lines = ["x,y", *(",".join(map(repr, map(float, row))) for row in table)]
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+
+
+# ---- data sets ----
+
+
+def test_the_six_sets_of_the_paper_are_there():
+    shapes = {name: (entry.n_records, entry.n_columns, entry.n_clusters) for name, entry in SETS.items()}
+    assert shapes == {
+        "s1": (5000, 2, 15),
+        "adult": (48842, 6, 5),
+        "tiger": (16281, 2, 2),
+        "image_house": (33925, 3, 3),
+        "gowalla": (107021, 2, 5),
+        "lifesci": (26733, 10, 3),
+    }
+
+
+@pytest.mark.parametrize("name", list(SETS))
+def test_generated_sets_have_the_size_of_their_originals_and_are_the_same_every_time(name):
+    entry = SETS[name]
+    first, second = load(entry, None), load(entry, None)
+    assert first.rows.shape == (entry.n_records, entry.n_columns)
+    assert first.digest == second.digest
+    assert first.source == "generated"
+    assert "(generated)" in first.title
+    assert (first.rows >= first.low).all()
+    assert (first.rows <= first.high).all()
+    assert (first.rows.std(axis=0) > 0).all()
+
+
+def test_another_seed_makes_another_table():
+    assert not np.array_equal(stand_ins.census(0, 50).rows, stand_ins.census(1, 50).rows)
+    assert len(np.unique(stand_ins.colours(n_records=500).rows, axis=0)) == 500
+
+
+def test_a_file_is_read_with_the_bounds_of_its_columns(tmp_path):
+    write_csv(tmp_path / "tiny.csv.gz", rows())
+    found = load(TINY, tmp_path)
+    assert found.source == "file"
+    assert found.title == "Tiny"
+    assert np.array_equal(found.rows, rows())
+    assert found.low == tuple(rows().min(axis=0))
+    (tmp_path / "tiny.csv.gz").unlink()
+    np.savetxt(tmp_path / "tiny.csv", rows(), delimiter=",", header="x,y", comments="", fmt="%.17g")
+    assert load(TINY, tmp_path).digest == found.digest
+
+
+def test_another_table_has_another_digest(tmp_path):
+    write_csv(tmp_path / "tiny.csv.gz", rows())
+    first = load(TINY, tmp_path).digest
+    write_csv(tmp_path / "tiny.csv.gz", rows(seed=1))
+    assert load(TINY, tmp_path).digest != first
+
+
+@pytest.mark.parametrize("table", [rows(399), rows()[:, :1], np.hstack([rows(), rows()]), np.empty((0, 2))])
+def test_a_file_of_another_shape_is_refused_with_both_shapes(tmp_path, table):
+    write_csv(tmp_path / "tiny.csv.gz", table)
+    with pytest.raises(DataError, match=r"has \d+ rows and \d+ columns .* but Tiny has 400 rows and 2 columns"):
+        load(TINY, tmp_path)
+
+
+def test_a_file_that_holds_something_else_is_refused_without_quoting_it(tmp_path):
+    (tmp_path / "tiny.csv").write_text("x,y\n1,31337.4242x\n")
+    with pytest.raises(DataError, match="one header line") as caught:
+        load(TINY, tmp_path)
+    assert "31337" not in str(caught.value)
+    table = rows()
+    table[7, 1] = np.nan
+    write_csv(tmp_path / "tiny.csv.gz", table)
+    with pytest.raises(DataError, match="missing or infinite"):
+        load(TINY, tmp_path)
+    (tmp_path / "tiny.csv.gz").write_bytes(gzip.compress(b"x,y\n" + b"1,2\n" * 400)[:-20])
+    with pytest.raises(UnreadableFileError, match="cannot be read"):
+        load(TINY, tmp_path)
+
+
+def test_a_missing_set_is_named_with_its_file_and_shape(tmp_path):
+    write_csv(tmp_path / "s1.csv.gz", rows())
+    (sentence,) = check_folder((SETS["s1"], SETS["adult"]), tmp_path)
+    assert "Adult is missing" in sentence
+    assert f"{tmp_path / 'adult.csv.gz'}" in sentence
+    assert "48842 rows of 6 numbers" in sentence
+    assert "generated set of the same size" in sentence
+    with pytest.raises(DataError, match=r"Tiny is missing.*Leave it out with --sets"):
+        check_folder((SETS["s1"], TINY), tmp_path)
+    with pytest.raises(DataError, match=r"holds none of adult.csv.gz, tiny.csv.gz"):
+        check_folder((SETS["adult"], TINY), tmp_path)
+    with pytest.raises(DataError, match="no folder"):
+        check_folder((TINY,), tmp_path / "nowhere")
+    with pytest.raises(DataError, match="no generated form"):
+        load(TINY, None)
+
+
+# ---- runs and methods ----
+
+
+def naive_l1(point):
+    """Euclidean projection onto the unit L1 ball by bisection of the threshold."""
+    if np.abs(point).sum() <= 1:
+        return point
+    low, high = 0.0, np.abs(point).max()
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.maximum(np.abs(point) - middle, 0).sum() > 1 else (low, middle)
+    return np.sign(point) * np.maximum(np.abs(point) - low, 0)
+
+
+@pytest.mark.parametrize("metric", ["paper", "user"])
+def test_the_score_is_that_of_the_definition(metric):
+    data = loaded(50)
+    centers = np.array([[1.0, 1.0], [9.0, -4.0], [5.0, 5.0]])
+    scale = lambda x: 2 * (x - np.array(LOW)) / (np.array(HIGH) - np.array(LOW)) - 1  # noqa: E731
+    view = (lambda x: np.array([naive_l1(p) for p in scale(x)])) if metric == "paper" else scale
+    expected = sum(min(((p - c) ** 2).sum() for c in view(centers)) for p in view(data.rows))
+    domain = Run.of(data, metric, None, 0).domain
+    assert isinstance(domain, L1Ball if metric == "paper" else Box)
+    assert wcss(domain.to_unit(data.rows), centers, domain) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("metric", ["paper", "user"])
+@pytest.mark.parametrize("name", list(METHODS))
+def test_every_method_returns_its_centres_and_spends_what_it_may(name, metric):
+    method = METHODS[name]
+    epsilon = Fraction("0.3") if method.private else None
+    result = execute(method, Run.of(loaded(), metric, epsilon, 1))
+    assert isinstance(result, Result), result
+    assert np.isfinite(result.wcss)
+    assert result.noise == "NOT PRIVATE: simulated noise"
+    if method.private:
+        assert result.epsilon_spent <= 0.3
+        assert result.epsilon_spent == pytest.approx(0.3, rel=1e-9)
+    else:
+        assert result.epsilon is result.epsilon_spent is None
+    again = execute(method, Run.of(loaded(), metric, epsilon, 1))
+    assert again.wcss == result.wcss
+
+
+def test_methods_of_one_setting_read_one_transcript(monkeypatch):
+    from recoup.experiments import run as module
+
+    calls = []
+    proper = module.release
+    monkeypatch.setattr(module, "release", lambda *a, **k: calls.append(1) or proper(*a, **k))
+    first = Run.of(loaded(), "paper", Fraction(1), 0)
+    readers = ("dpkm", "avg2", "consistency", "mcmc", "maxent")
+    results = [execute(METHODS[name], first.sibling()) for name in readers]
+    assert len(calls) == 1
+    assert len({result.transcript for result in results}) == 1
+    assert None not in {result.transcript for result in results}
+    # All are charged for it, in money and in time.
+    assert {result.epsilon_spent for result in results} == {results[0].epsilon_spent}
+    assert all(result.seconds >= round(first.shared.seconds, 4) for result in results)
+    other = execute(METHODS["dpkm"], Run.of(loaded(), "paper", Fraction(1), 1))
+    assert other.transcript != results[0].transcript
+    assert execute(METHODS["recoup"], first.sibling()).transcript is None
+
+
+def test_a_method_that_spends_twice_is_refused():
+    def greedy(run):
+        run.transcript  # noqa: B018
+        return run.fit(algorithm="lloyd").cluster_centers_
+
+    method = Method(name="greedy", title="greedy", function=greedy)
+    failure = execute(method, Run.of(loaded(), "user", Fraction(1), 0))
+    assert isinstance(failure, Failure)
+    assert BudgetExceededError.__name__ in failure.why
+
+
+def test_what_went_wrong_is_said_without_records():
+    def broken(run):
+        raise RuntimeError(f"could not convert {run.data.rows[0]}")
+
+    def short(run):
+        return run.data.rows[:1]
+
+    def infinite(run):
+        return np.full((3, 2), np.inf)
+
+    run = Run.of(loaded(), "user", Fraction(1), 4)
+    failure = execute(Method(name="broken", title="", function=broken), run)
+    assert failure.what == "broken on tiny at epsilon 1, seed 4, user metric"
+    assert failure.why == "RuntimeError"
+    assert "could not convert" in failure.trace
+    for function in (short, infinite):
+        failure = execute(Method(name="wrong", title="", function=function), run)
+        assert failure.why == "ParameterError: wrong must return 3 x 2 finite numbers."
+
+
+def test_data_free_centres_are_those_from_which_the_algorithm_starts():
+    for metric in ("paper", "user"):
+        run = Run.of(loaded(), metric, Fraction(1), 5)
+        start = run.transcript.rounds[0].query.centers
+        assert run.domain.to_unit(METHODS["data-free"].function(run)) == pytest.approx(start)
+
+
+def test_an_outside_system_can_be_charged_for():
+    def outside(run):
+        run.charge_all("a system that knows no ledger")
+        return run.data.rows[:3]
+
+    result = execute(Method(name="outside", title="", function=outside), Run.of(loaded(), "user", Fraction("0.1"), 0))
+    assert result.epsilon_spent == pytest.approx(0.1)
+
+
+def test_without_an_epsilon_nothing_private_can_be_had():
+    run = Run.of(loaded(), "user", None, 0)
+    with pytest.raises(ParameterError):
+        run.transcript  # noqa: B018
+    with pytest.raises(ParameterError):
+        run.fit()
+
+
+# ---- results ----
+
+
+def result(**changes):
+    given = {
+        "set": "s1",
+        "source": "file",
+        "digest": "abc",
+        "n_records": 5000,
+        "n_columns": 2,
+        "n_clusters": 15,
+        "metric": "user",
+        "method": "dpkm",
+        "epsilon": 0.1,
+        "seed": 0,
+        "wcss": 100.0,
+        "epsilon_spent": 0.1,
+        "seconds": 1.0,
+        "transcript": "t0",
+        "recoup": "1",
+        "versions": "python 3",
+    }
+    return Result(**(given | changes))
+
+
+BASELINE = {"epsilon": None, "epsilon_spent": None, "transcript": None}
+
+
+def test_results_survive_both_formats(tmp_path):
+    results = [result(), result(method="non-private", wcss=1 / 3, **BASELINE), result(seed=1, wcss=1e-300)]
+    for path in write_results(tmp_path, results):
+        assert sorted(map(str, read_results(path))) == sorted(map(str, results))
+    assert (tmp_path / "runs.csv").read_text().startswith("set,source,digest")
+
+
+def test_other_files_are_refused(tmp_path):
+    with pytest.raises(UnreadableFileError):
+        read_results(tmp_path / "nothing.csv")
+    for name in ("a.csv", "a.parquet"):
+        (tmp_path / name).write_text("x,y\n1,2\n")
+        with pytest.raises(DataError):
+            read_results(tmp_path / name)
+    (tmp_path / "b.csv").write_bytes(b"\xff\xfe\x00\x80")
+    with pytest.raises(DataError):
+        read_results(tmp_path / "b.csv")
+
+
+def test_a_line_that_a_crash_cut_short_is_dropped_and_the_rest_kept(tmp_path):
+    store = RunStore(tmp_path / "runs.jsonl")
+    assert store.read() == []
+    store.append(result())
+    store.append(result(seed=1))
+    whole = store.path.read_bytes()
+    for cut in range(len(whole) // 2, len(whole), 13):
+        store.path.write_bytes(whole[:cut])
+        store.repair()
+        store.append(result(seed=2))
+        kept = {run.seed for run in store.read()}
+        assert kept == {0, 2}
+    store.path.write_bytes(whole)
+    store.repair()
+    assert store.path.read_bytes() == whole
+
+
+def test_of_two_equal_runs_the_later_one_counts(tmp_path):
+    store = RunStore(tmp_path / "runs.jsonl")
+    for wcss_ in (1.0, 2.0):
+        store.append(result(wcss=wcss_))
+    assert [run.wcss for run in store.read()] == [2.0]
+
+
+@pytest.mark.parametrize("name", ["set", "digest", "metric", "method", "epsilon", "seed", "recoup"])
+def test_runs_differ_in_what_matters(name):
+    other = {"epsilon": 0.2, "seed": 3}.get(name, "other")
+    assert replace(result(), **{name: other}).key != result().key
+    assert replace(result(), wcss=7.0, seconds=9.0, versions="other").key == result().key
+
+
+# ---- summary, tables, figures ----
+
+
+def some_results():
+    found = []
+    for metric in ("paper", "user"):
+        floor = {"paper": 31.3, "user": 41.15}[metric]
+        found.append(result(metric=metric, method="non-private", wcss=floor, **BASELINE))
+        for seed, factor in ((0, 3.0), (1, 5.0)):
+            found.append(result(metric=metric, method="data-free", wcss=10 * floor, seed=seed, **BASELINE))
+            for epsilon in (0.05, 0.25):
+                at = {"metric": metric, "epsilon": epsilon, "seed": seed}
+                last = factor * floor / epsilon**0.5
+                found.append(result(**at, wcss=last, transcript=f"t{seed}"))
+                found.append(result(**at, wcss=last / 2, transcript=f"t{seed}", method="maxent"))
+                found.append(result(**at, wcss=last / 4, transcript=None, method="recoup"))
+    return found
+
+
+def test_means_and_standard_errors_by_hand():
+    paper, user = summarise(some_results())
+    assert (paper.metric, user.metric) == ("paper", "user")
+    score = user.scores["dpkm"][0.25]
+    assert score.mean == pytest.approx(4 * 41.15 * 2)
+    assert score.error == pytest.approx(1 * 41.15 * 2)  # of 3 and 5: deviation sqrt 2, over sqrt 2
+    assert score.n_runs == 2
+    assert user.non_private == 41.15
+    assert user.methods == ["dpkm", "maxent", "recoup"]
+    assert user.epsilons == [0.05, 0.25]
+
+
+def test_only_readers_of_the_same_transcript_are_paired():
+    panel = summarise(some_results())[0]
+    assert set(panel.ratios) == {"maxent"}
+    assert panel.ratios["maxent"][0.05] == (0.5, 0.0)
+    strangers = [replace(run, transcript="other") if run.method == "maxent" else run for run in some_results()]
+    assert summarise(strangers)[0].ratios == {}
+
+
+def test_other_records_are_never_averaged_with_these():
+    panels = summarise([result(), result(digest="other", wcss=900.0)])
+    assert [panel.scores["dpkm"][0.1].n_runs for panel in panels] == [1, 1]
+
+
+def test_peers_are_quoted_only_on_the_records_that_they_were_measured_on():
+    assert peers.best_peer("paper", "s1", 31.3)[0.05] == 292
+    assert peers.best_peer("paper", "s1", 35.0) == {}
+    assert peers.best_peer("paper", "s1", None) == {}
+    assert peers.best_peer("paper", "of a user", 31.3) == {}
+    assert summarise(some_results())[0].peers
+    generated = [replace(run, source="generated") for run in some_results()]
+    assert not summarise(generated)[0].peers
+
+
+def test_the_markdown_table_marks_the_best_and_quotes_peers():
+    text = tables.markdown(summarise(some_results()))
+    assert text.startswith("NOT PRIVATE")
+    lines = [line for line in text.splitlines() if line.startswith("| S1")]
+    assert len(lines) == 2 * 2 * 2  # metrics, epsilons, kinds of table
+    first = [cell.strip() for cell in lines[0].strip("|").split("|")]
+    assert first[:2] == ["S1 (31.3)", "0.05"]
+    assert first[2] == "559.9±140.0"
+    assert first[4] == "**140.0±35.0**"
+    assert first[-1] == "292.0"
+    assert "not run here" in text
+    ratios = next(line for line in text.splitlines() if "0.500±0.000" in line)
+    assert "**0.500±0.000**" in ratios
+    widths = {line.count("|") for line in text.split("##")[1].splitlines() if line.startswith("|")}
+    assert len(widths) == 1
+
+
+def test_the_page_is_whole_escaped_and_asks_nobody_else():
+    odd = [replace(run, set="<b>&") for run in some_results()]
+    panels = summarise(odd)
+    page = tables.page(panels, {"paper": b"picture"})
+    assert page.count("data:image/png;base64,") == 1
+    assert not re.search(r"(src|href)=\"(?!data:)", page)
+    assert "&lt;b&gt;&amp;" in page
+    assert "<b>&" not in page
+    assert "NOT PRIVATE" in page
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_the_figure_holds_every_method_and_says_that_it_is_not_private():
+    results = some_results() + [replace(run, set="adult", digest="q") for run in some_results()]
+    figure = figures.six_panels(summarise(results), "user")
+    axes = figure.axes
+    assert [ax.get_title().split(":")[0] for ax in axes] == ["S1", "Adult"]
+    assert "NOT PRIVATE" in figure.get_suptitle()
+    assert "2 seeds" in figure.get_suptitle()
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == [
+        "DP-KMEANS", "maximum entropy", "Recoup, default", "non-private", "spread, no data", peers.LABEL
+    ]  # fmt: skip
+    # The quoted peers are on S1 only: Adult has other records here.
+    assert [len(ax.collections) for ax in axes] == [3 + 1, 3]
+    (line,) = [c for c in axes[0].containers if c.get_label() == "DP-KMEANS"]
+    assert line.lines[0].get_ydata()[1] == pytest.approx(4 * 41.15 * 2)
+    assert png(figure).startswith(b"\x89PNG")
+    with pytest.raises(ParameterError, match="no runs"):
+        figures.six_panels([], "paper")
+
+
+def test_a_baseline_far_above_is_written_at_the_edge():
+    results = [replace(run, wcss=1e6) if run.method == "data-free" else run for run in some_results()]
+    ax = figures.six_panels(summarise(results), "user").axes[0]
+    assert [text.get_text() for text in ax.texts] == ["spread, no data: 1,000,000 ↑"]
+    assert ax.get_ylim()[1] < 1e6
+
+
+def test_lines_can_be_told_apart_without_colour():
+    private = [run for run in some_results() if run.epsilon is not None]
+    named = [replace(run, method=name) for run in private for name in METHODS if METHODS[name].private]
+    added = [replace(run, method=f"added {i}") for run in private for i in range(3)]
+    styles = figures._styles(summarise(named + added))
+    assert len({(style.marker, style.line) for style in styles.values()}) == len(styles) >= 13
+
+
+@pytest.mark.parametrize(("low", "high"), [(31, 900), (327, 620), (5190, 5900), (9400, 16000), (0.02, 3000), (1, 3.5)])
+def test_the_axis_has_some_round_numbers(low, high):
+    ticks = figures._round_numbers(low, high)
+    assert 2 <= len(ticks) <= 8
+    assert all(low <= tick <= high for tick in ticks)
+
+
+def test_the_report_is_written_and_summarised(tmp_path):
+    panels, files = report.write_report(tmp_path, some_results())
+    assert {path.name for path in files} == {
+        "tables.md", "index.html", "wcss-paper-metric.png", "wcss-user-metric.png"
+    }  # fmt: skip
+    assert all(path.stat().st_size > 500 for path in files)
+    value = json.loads(json.dumps(report.as_json(panels), allow_nan=False))
+    assert value["statement"].startswith("NOT PRIVATE")
+    (one,) = [s for s in value["scores"] if (s["metric"], s["method"], s["epsilon"]) == ("user", "maxent", 0.25)]
+    assert one["times_non_private"] == pytest.approx(4.0)
+    assert one["ratio_to_last_iterate"] == 0.5
+
+
+def test_a_result_is_one_row_with_everything_that_was_promised():
+    assert {"set", "metric", "method", "epsilon", "seed", "wcss", "epsilon_spent", "seconds", "versions"} <= set(
+        asdict(result())
+    )
