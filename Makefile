@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 PEER_VENV := .venv-diffprivlib
 PEER := $(PEER_VENV)/.installed
 
-.PHONY: help venv demo test test-integration lint format bench docs requirements clean
+.PHONY: help venv demo test test-integration lint format bench docs examples requirements clean
 
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -21,7 +21,7 @@ $(STAMP): requirements.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-demo: $(STAMP)  ## A private clustering of generated data, with a table and pictures
+demo: $(STAMP)  ## A private clustering of generated data, with a table and a report to open
 	@echo "== Running the demo (the first run compiles the kernels)"
 	@$(BIN)/recoup demo
 
@@ -29,8 +29,9 @@ test: $(STAMP)  ## All tests
 	@echo "== Running the tests"
 	@$(BIN)/python -m pytest -n 2 -q
 
-test-integration: $(STAMP)  ## Tests on a real local Spark; installs PySpark and, as root where it is missing, Java
+test-integration: $(STAMP)  ## Tests on a real local Spark and in a real browser; installs PySpark, Playwright and, as root, Java, Chromium
 	@tests/integration/prepare.sh $(BIN)/python
+	@tests/integration/prepare_browser.sh $(BIN)/python
 	@echo "== Running the integration tests"
 	@$(BIN)/python -m pytest -q tests/integration
 
@@ -56,7 +57,14 @@ $(PEER): benchmarks/requirements-diffprivlib.txt
 
 docs: $(STAMP)  ## The documentation as web pages, in site/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
-	@$(BIN)/mkdocs build --quiet --strict && echo "== site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "== site/index.html"
+
+examples: $(STAMP)  ## Three whole programs on generated data, with pictures, in results/
+	@rm -rf results/customers results/check-ins results/handover
+	@$(BIN)/python examples/customer_segments.py -o results/customers
+	@$(BIN)/python examples/check_ins.py -o results/check-ins
+	@$(BIN)/python examples/handover_curator.py -o results/handover
+	@$(BIN)/python examples/handover_analyst.py results/handover/transcript.json -o results/handover
 
 requirements: $(STAMP)  ## Compile the pinned requirements from pyproject.toml
 	@for out in "dev requirements" "docs requirements-docs" "spark requirements-spark" "browser requirements-browser"; do set -- $$out; \

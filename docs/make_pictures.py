@@ -1,13 +1,25 @@
 """Draw the pictures of the documentation again: python docs/make_pictures.py."""
 
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 from recoup import plots
 from recoup.demo import fitted, tables
 from recoup.domain import Box
 
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parent / "examples"
+
 
 def main() -> None:
+    """Draw the comparison of the first page, and run the examples for theirs."""
+    draw_comparison(HERE / "images" / "demo.png")
+    run_examples(HERE / "images")
+
+
+def draw_comparison(path: Path) -> None:
     """Draw DP-KMEANS beside Recoup at the same epsilon."""
     epsilon = 0.25
     table = tables()[0]
@@ -31,7 +43,22 @@ def main() -> None:
         plots.plot_centers(ax, model.cluster_centers_, columns=table.columns, kind="private", label=label)
         ax.set_title(title, fontsize=11)
         plots.legend_below(ax, 2)
-    (Path(__file__).parent / "images" / "demo.png").write_bytes(plots.png(figure))
+    path.write_bytes(plots.png(figure))
+
+
+def run_examples(folder: Path) -> None:
+    """Run every example and keep its picture."""
+    with tempfile.TemporaryDirectory() as name:
+        out = Path(name)
+        for words in (
+            ("customer_segments.py", "-o", out),
+            ("check_ins.py", "-o", out / "check-ins"),
+            ("handover_curator.py", "-o", out / "handover"),
+            ("handover_analyst.py", out / "handover" / "transcript.json", "-o", out / "handover"),
+        ):
+            subprocess.run([sys.executable, EXAMPLES / words[0], *words[1:]], check=True)
+        for picture in out.rglob("*.png"):
+            (folder / picture.name).write_bytes(picture.read_bytes())
 
 
 if __name__ == "__main__":

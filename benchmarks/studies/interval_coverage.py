@@ -41,15 +41,19 @@ class Setting:
 
 
 _BLOBS = Setting(n=5_000, d=2, k=5, spreads=(0.1,), shares=(1,), epsilon=1.0)
+_WIDE = Setting(n=20_000, d=5, k=4, spreads=(0.12,), shares=(1,), epsilon=0.5)
+_UNEQUAL = Setting(
+    n=10_000, d=3, k=6, spreads=(0.05, 0.08, 0.1, 0.12, 0.15, 0.2), shares=(6, 5, 4, 3, 2, 1), epsilon=1.0
+)
 _LLOYD = replace(_BLOBS, algorithm="lloyd")
 SETTINGS = {
     "blobs": _BLOBS,
-    "wide": Setting(n=20_000, d=5, k=4, spreads=(0.12,), shares=(1,), epsilon=0.5),
-    "unequal": Setting(
-        n=10_000, d=3, k=6, spreads=(0.05, 0.08, 0.1, 0.12, 0.15, 0.2), shares=(6, 5, 4, 3, 2, 1), epsilon=1.0
-    ),
+    "wide": _WIDE,
+    "unequal": _UNEQUAL,
     "gaussian": replace(_BLOBS, delta=1e-6),
     "lloyd": _LLOYD,
+    "lloyd-wide": replace(_WIDE, algorithm="lloyd"),
+    "lloyd-unequal": replace(_UNEQUAL, algorithm="lloyd"),
     "lloyd-mcmc": replace(_LLOYD, postprocess="mcmc"),
     "lloyd-consistency": replace(_LLOYD, postprocess="consistency"),
 }

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from recoup.commands import cluster, demo, infer, ledger, plan, release
-from recoup.errors import BudgetExceededError, RecoupError
+from recoup.commands import bench, cluster, demo, experiment, infer, ledger, plan, release, report
+from recoup.commands.exits import MEANINGS, ExitCode, code_of
+from recoup.commands.wording import spoken
+from recoup.errors import RecoupError
 from recoup.version import __version__
 
-INTERNAL, BAD_INPUT, BUDGET_EXCEEDED, INTERRUPTED = 1, 2, 3, 130
-
 _EPILOG = (
-    "Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 internal error; "
-    "2 wrong usage or bad input; 3 the budget does not suffice, nothing was released; 130 interrupted."
+    "Results go to standard output, everything else to standard error; --json prints one JSON document.\n\n"
+    f"Exit codes: {', '.join(f'{code.value} {meaning}' for code, meaning in MEANINGS.items())}."
 )
 
 
@@ -32,25 +33,26 @@ class _Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            _complain("interrupted; files are whole, and what was charged stays charged.")
-            raise typer.Exit(INTERRUPTED) from None
-        except BudgetExceededError as error:
-            _complain(str(error))
-            raise typer.Exit(BUDGET_EXCEEDED) from None
+            _complain("interrupted; files are whole, what was charged stays charged; --resume continues a transcript.")
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
         except RecoupError as error:
-            _complain(str(error))
-            raise typer.Exit(BAD_INPUT) from None
+            _complain(spoken(str(error)))
+            raise typer.Exit(code_of(error)) from None
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except Exception as error:
             if type(error).__module__.startswith(("typer", "click")) or os.environ.get("RECOUP_DEBUG"):
                 raise
+            if isinstance(error, OSError) and error.errno is not None:
+                # Not its file: the name of a folder may hold the value of a column.
+                _complain(f"the system refused to read or write a file: {os.strerror(error.errno)}.")
+                raise typer.Exit(ExitCode.SYSTEM) from None
             # Not its text: an unforeseen error may quote a record.
             _complain(
                 f"internal error ({type(error).__name__}). This is a bug in Recoup. RECOUP_DEBUG=1 shows where it is; "
                 "what it shows may hold records, so keep it to yourself."
             )
-            raise typer.Exit(INTERNAL) from None
+            raise typer.Exit(ExitCode.FAILED) from None
 
 
 def _complain(message: str) -> None:
@@ -82,24 +84,40 @@ def _root(
 ) -> None:
     """Get back the accuracy that a differentially private algorithm has already paid for.
 
-    Start with: recoup demo
+    Start with [b]recoup demo[/b]. Then, with a table of your own:
+
+        recoup cluster people.csv -k 5 --epsilon 1 --bounds age=0:99,hours=1:99 -o out
+
+        recoup report out/transcript.json -o report.html
     """
 
 
-app.command()(demo.demo)
-app.command()(cluster.cluster)
-app.command()(release.release)
-app.command()(infer.infer)
-app.command()(plan.plan)
-app.add_typer(ledger.app, name="ledger")
+_START, _MEASURE = "Start here", "Measure Recoup itself"
+_CURATOR = "For the curator: from the records, within a budget"
+_ANALYST = "For the analyst: from a transcript alone, at no cost"
+
+
+def _add(function: Callable[..., None], panel: str, summary: str) -> None:
+    app.command(rich_help_panel=panel, short_help=summary)(function)
+
+
+_add(demo.demo, _START, "See it work on generated tables; ends with a report to open.")
+_add(plan.plan, _CURATOR, "Say what a release will cost and reach, without any data.")
+_add(cluster.cluster, _CURATOR, "Cluster a table privately: centres in its own units.")
+_add(release.release, _CURATOR, "Run one algorithm and keep its transcript.")
+app.add_typer(ledger.app, name="ledger", rich_help_panel=_CURATOR)
+_add(infer.infer, _ANALYST, "Infer the data behind a transcript and refit its centres.")
+_add(report.report, _ANALYST, "Write one page about a result, for people to read.")
+_add(bench.bench, _MEASURE, "Measure speed and memory on generated records.")
+app.add_typer(experiment.app, name="experiment", rich_help_panel=_MEASURE)
 
 
 def main() -> None:
     """Run the command line."""
     try:
-        app()
+        app(prog_name="recoup")
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        sys.exit(ExitCode.INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from recoup.algorithms.initial import spread_centers
 from recoup.domain import Array, Box
 from recoup.estimators import PrivateKMeans
 from recoup.generated import GeneratedTable, city_check_ins, gaussian_blobs
+from recoup.inference.inferred import InferredDataset
 from recoup.transcript import Transcript
 
 EPSILONS = (0.25, 1.0)
@@ -72,6 +73,7 @@ class TableResult:
         private: method to epsilon to the mean over some fits.
         released: the centres of the real release, in units.
         transcript: all that was released.
+        inferred: the data set behind the released centres.
         released_score: the within-cluster sum of squares of the real release.
     """
 
@@ -82,6 +84,7 @@ class TableResult:
     private: Mapping[str, Mapping[float, float]]
     released: Array = field(repr=False)
     transcript: Transcript = field(repr=False)
+    inferred: InferredDataset | None = field(repr=False)
     released_score: float
 
     def rows(self) -> list[tuple[str, list[float]]]:
@@ -141,6 +144,7 @@ def compare(
         private=private,
         released=release.cluster_centers_,
         transcript=release.transcript_,
+        inferred=release.inferred_,
         released_score=wcss(table, release.cluster_centers_),
     )
 
@@ -152,6 +156,11 @@ def tables(seed: int = 0) -> tuple[GeneratedTable, ...]:
     ['S1-like', 'Gowalla-like']
     """
     return gaussian_blobs(seed), city_check_ins(seed)
+
+
+def report_name(result: TableResult) -> str:
+    """The file of a table's report."""
+    return f"{result.table.name.lower()}-report.html"
 
 
 def figures(result: TableResult) -> dict[str, tuple[str, bytes]]:

@@ -134,9 +134,11 @@ def plan_lloyd(context: Context, *, n_clusters: int, n_rounds: int = 5) -> Plan:
             suggested = suggested_rounds(
                 epsilon=epsilon, n_clusters=algorithm.n_clusters, n_columns=n_columns, n_records=context.n_records
             )
+    rounds_words = "1 round" if algorithm.n_rounds == 1 else f"{algorithm.n_rounds} rounds"
+    cells_words = "1 cell" if algorithm.n_clusters == 1 else f"{algorithm.n_clusters} cells"
     return Plan(
         context=context,
-        algorithm=f"DP-KMEANS, {algorithm.n_rounds} rounds of counts and sums in {algorithm.n_clusters} cells",
+        algorithm=f"DP-KMEANS, {rounds_words} of counts and sums in {cells_words}",
         rounds=rounds,
         expected_displacement=displacement,
         expected_excess=excess,

@@ -1,8 +1,6 @@
 """Pictures of what was released: every function takes an axes and a thing, draws, and returns the axes.
 
-Only the object interface of matplotlib is used, never pyplot's global state, so that drawing works in servers and
-threads. Colours are those of Okabe and Ito, which colour-blind readers can tell apart; kinds of centres differ in
-shape too. What simulated noise made says NOT PRIVATE in the picture itself.
+Kinds of centres differ in shape and colour. What simulated noise made says NOT PRIVATE in the picture itself.
 """
 
 from __future__ import annotations
@@ -17,10 +15,26 @@ from recoup.algorithms.lloyd import KMeans
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.domain import Array
 from recoup.errors import ParameterError
+from recoup.inference.refit import refit
+from recoup.plot_style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    axis_name,
+    checked_pair,
+    legend_below,
+    marked,
+    new_figure,
+    png,
+)
+from recoup.plots_fit import plot_intervals, plot_residuals, plot_trace, plot_wcss
 from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import NOT_PRIVATE, Transcript
+from recoup.transcript import Transcript
 
-BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#B8BCC2"
 CenterKind = Literal["private", "exact", "start", "last"]
 # Shape, face, edge and size: the kinds can be told apart without colour, and one on top of the other.
 _CENTER_STYLES: dict[str, dict[str, Any]] = {
@@ -29,28 +43,6 @@ _CENTER_STYLES: dict[str, dict[str, Any]] = {
     "start": {"marker": "s", "facecolors": "white", "edgecolors": "#555555", "linewidths": 1.0, "s": 26, "zorder": 3},
     "last": {"marker": "D", "color": BLUE, "edgecolors": "white", "linewidths": 0.8, "s": 44, "zorder": 4},
 }
-
-
-def new_figure(width: float = 6.4, height: float = 4.8, n_axes: int = 1) -> tuple[Any, list[Any]]:
-    """Make a figure with axes side by side, without pyplot.
-
-    Args:
-        width: in inches.
-        height: in inches.
-        n_axes: how many axes.
-
-    Returns:
-        The matplotlib figure, and its axes.
-
-    >>> figure, axes = new_figure(n_axes=2)
-    >>> len(axes)
-    2
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
-    axes = figure.subplots(1, n_axes, squeeze=False)
-    return figure, list(axes[0])
 
 
 def plot_centers(
@@ -86,7 +78,7 @@ def plot_centers(
     # A centre may lie on the very edge of the bounds, and is to be seen whole there too.
     ax.scatter(x, y, label=label, clip_on=False, **_CENTER_STYLES[kind])
     _label_axes(ax, centers.shape[1], columns, pair)
-    return _marked(ax, simulated)
+    return marked(ax, simulated)
 
 
 def plot_density(ax: Any, rows: ArrayLike, *, pair: tuple[int, int] = (0, 1), extent: Sequence[float]) -> Any:
@@ -136,7 +128,7 @@ def plot_rounds(ax: Any, transcript: Transcript, *, pair: tuple[int, int] = (0, 
     """
     domain = transcript.context.domain
     if transcript.algorithm.get("type") != KMeans.type_name:
-        return _marked(_plot_cells(ax, transcript, pair), transcript.simulated)
+        return marked(_plot_cells(ax, transcript, pair), transcript.simulated)
     steps = _steps(transcript)
     lines = np.stack([domain.from_unit(step) for step in steps])
     names = domain.columns
@@ -147,11 +139,11 @@ def plot_rounds(ax: Any, transcript: Transcript, *, pair: tuple[int, int] = (0, 
         ax.scatter(lines[0, :, 0], np.zeros(lines.shape[1]), label="start, without data", **_CENTER_STYLES["start"])
         last = np.full(lines.shape[1], rounds[-1])
         ax.scatter(lines[-1, :, 0], last, label="last iterate", **_CENTER_STYLES["last"])
-        ax.set_xlabel(_name(names, 0))
+        ax.set_xlabel(axis_name(names, 0))
         ax.set_ylabel("round")
         ax.set_yticks(rounds)
     else:
-        i, j = _checked_pair(pair, domain.n_columns)
+        i, j = checked_pair(pair, domain.n_columns)
         for k in range(lines.shape[1]):
             path = "round by round" if k == 0 else None
             ax.plot(lines[:, k, i], lines[:, k, j], color=BLUE, alpha=0.55, linewidth=1.2, zorder=2, label=path)
@@ -161,7 +153,33 @@ def plot_rounds(ax: Any, transcript: Transcript, *, pair: tuple[int, int] = (0, 
         plot_centers(ax, lines[-1], columns=names, pair=pair, kind="last", label="last iterate")
         ax.set_xlim(domain.low[i], domain.high[i])
         ax.set_ylim(domain.low[j], domain.high[j])
-    return _marked(ax, transcript.simulated)
+    return marked(ax, transcript.simulated)
+
+
+def plot_before_after(ax: Any, transcript: Transcript, centers: ArrayLike, *, pair: tuple[int, int] = (0, 1)) -> Any:
+    """Draw the algorithm's own answer and the centres after inference, each joined to its nearest partner.
+
+    Args:
+        ax: the axes.
+        transcript: what was released.
+        centers: (K, d) after inference, in the user's units.
+        pair: which two columns.
+
+    Returns:
+        The axes; centres are matched so that they are closest all together.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    domain = transcript.context.domain
+    after, before = np.asarray(centers, dtype=np.float64), refit(transcript)
+    unit = domain.to_unit(before)[:, None, :] - domain.to_unit(after)[None, :, :]
+    rows, partners = linear_sum_assignment((unit**2).sum(axis=2))
+    for row, partner in zip(rows, partners, strict=True):
+        (x0, x1), (y0, y1) = _coordinates(np.stack([before[row], after[partner]]), pair)
+        ax.plot([x0, x1], [y0, y1], color=GREY, linewidth=1.2, linestyle="--", zorder=2)
+    plot_centers(ax, before, columns=domain.columns, pair=pair, kind="last", label="before inference")
+    plot_centers(ax, after, columns=domain.columns, pair=pair, kind="private", label="after inference")
+    return marked(ax, transcript.simulated)
 
 
 def _plot_cells(ax: Any, transcript: Transcript, pair: tuple[int, int]) -> Any:
@@ -170,7 +188,7 @@ def _plot_cells(ax: Any, transcript: Transcript, pair: tuple[int, int]) -> Any:
     cells = [(t, q) for t, q in rounds if isinstance(q, VoronoiQuery) and q.n_cells > 1]
     if not cells:
         raise ParameterError("no round of the transcript asks about cells.")
-    i, j = (0, 0) if domain.n_columns == 1 else _checked_pair(pair, domain.n_columns)
+    i, j = (0, 0) if domain.n_columns == 1 else checked_pair(pair, domain.n_columns)
     for place, (t, query) in enumerate(cells, start=1):
         centers = domain.from_unit(domain.clip(query.centers))
         heights = np.full(len(centers), t) if domain.n_columns == 1 else centers[:, j]
@@ -185,12 +203,12 @@ def _plot_cells(ax: Any, transcript: Transcript, pair: tuple[int, int]) -> Any:
             zorder=2 + place,
             label=f"round {t}: {what}, {query.n_cells} cells",
         )
-    ax.set_xlabel(_name(domain.columns, i))
+    ax.set_xlabel(axis_name(domain.columns, i))
     ax.set_xlim(domain.low[i], domain.high[i])
     if domain.n_columns == 1:
         ax.set_ylabel("round")
     else:
-        ax.set_ylabel(_name(domain.columns, j))
+        ax.set_ylabel(axis_name(domain.columns, j))
         ax.set_ylim(domain.low[j], domain.high[j])
     return ax
 
@@ -228,40 +246,7 @@ def plot_budget(ax: Any, transcript: Transcript) -> Any:
     ax.set_xlabel("round")
     ax.set_ylabel("epsilon" if pure else "rho (zCDP)")
     ax.set_ylim(0.0, total * 1.12)
-    return _marked(ax, transcript.simulated)
-
-
-def legend_below(ax: Any, n_columns: int = 3) -> Any:
-    """Put the legend under the axes, where it hides nothing.
-
-    Args:
-        ax: the axes.
-        n_columns: entries side by side.
-
-    Returns:
-        The axes.
-    """
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=n_columns, frameon=False, fontsize=9)
-    return ax
-
-
-def png(figure: Any) -> bytes:
-    """Render a figure.
-
-    Args:
-        figure: from `new_figure`.
-
-    Returns:
-        The bytes of a PNG.
-
-    >>> png(new_figure(1, 1)[0])[1:4]
-    b'PNG'
-    """
-    import io
-
-    out = io.BytesIO()
-    figure.savefig(out, format="png")
-    return out.getvalue()
+    return marked(ax, transcript.simulated)
 
 
 def _steps(transcript: Transcript) -> list[Array]:
@@ -279,36 +264,38 @@ def _steps(transcript: Transcript) -> list[Array]:
 def _coordinates(points: Array, pair: tuple[int, int]) -> tuple[Array, Array]:
     if points.shape[1] == 1:
         return points[:, 0], np.zeros(len(points))
-    i, j = _checked_pair(pair, points.shape[1])
+    i, j = checked_pair(pair, points.shape[1])
     return points[:, i], points[:, j]
-
-
-def _checked_pair(pair: tuple[int, int], n_columns: int) -> tuple[int, int]:
-    i, j = pair
-    if not (0 <= i < n_columns and 0 <= j < n_columns):
-        raise ParameterError(f"pair={pair}: choose two of the columns 0 to {n_columns - 1}.")
-    return i, j
 
 
 def _label_axes(ax: Any, n_columns: int, columns: Sequence[str] | None, pair: tuple[int, int]) -> None:
     if n_columns == 1:
-        ax.set_xlabel(_name(columns, 0))
+        ax.set_xlabel(axis_name(columns, 0))
         ax.set_yticks([])
     else:
-        ax.set_xlabel(_name(columns, pair[0]))
-        ax.set_ylabel(_name(columns, pair[1]))
+        ax.set_xlabel(axis_name(columns, pair[0]))
+        ax.set_ylabel(axis_name(columns, pair[1]))
 
 
-def _name(columns: Sequence[str] | None, j: int) -> str:
-    # A dollar sign would start a formula.
-    return f"column {j}" if columns is None else str(columns[j]).replace("$", r"\$")
-
-
-def _marked(ax: Any, simulated: bool) -> Any:
-    if simulated and not any(text.get_text() == NOT_PRIVATE for text in ax.texts):
-        style = {"facecolor": RED, "edgecolor": "none", "pad": 3.0}
-        ax.text(
-            0.5, 0.98, NOT_PRIVATE, transform=ax.transAxes, ha="center", va="top", color="white", fontsize=10,
-            fontweight="bold", zorder=10, bbox=style,
-        )  # fmt: skip
-    return ax
+__all__ = [
+    "BLUE",
+    "GREEN",
+    "GREY",
+    "ORANGE",
+    "PURPLE",
+    "RED",
+    "SKY",
+    "CenterKind",
+    "legend_below",
+    "new_figure",
+    "plot_before_after",
+    "plot_budget",
+    "plot_centers",
+    "plot_density",
+    "plot_intervals",
+    "plot_residuals",
+    "plot_rounds",
+    "plot_trace",
+    "plot_wcss",
+    "png",
+]

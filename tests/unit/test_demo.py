@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from html_page import Page, faults
 from typer.testing import CliRunner
 
 from recoup import demo, demo_page
@@ -14,6 +15,13 @@ from recoup.cli import app
 from recoup.generated import city_check_ins, gaussian_blobs
 
 QUICK = {name: fit for name, fit in demo.METHODS.items() if name.startswith("DP-KMEANS")}
+
+
+@pytest.fixture
+def fewer_draws(monkeypatch):
+    # Intervals have tests of their own; here only that they reach the report matters.
+    monkeypatch.setattr("recoup.inference.intervals._DRAWS", 9)
+    monkeypatch.setattr("recoup.report.choice._DRAWS", 9)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +72,10 @@ def test_the_page_is_whole_and_asks_nobody_else(result):
     pictures = demo.figures(result)
     page = demo_page.page([result], [pictures])
     assert page.count("data:image/png;base64,") == len(pictures) == 3
-    assert not re.search(r"(src|href)=\"(?!data:)", page)
+    assert (
+        re.findall(r"(?:src|href)=\"(?!data:)([^\"]*)", page) == [demo.report_name(result)] == ["s1-like-report.html"]
+    )
+    assert any("default-src 'none'" in policy for policy in Page(page).all_of("content"))
     assert "prefers-color-scheme: dark" in page
     assert "Differentially private: epsilon = 1" in page
     assert "would not publish" in page
@@ -72,7 +83,7 @@ def test_the_page_is_whole_and_asks_nobody_else(result):
         assert name in page
 
 
-def test_the_command_writes_everything(tmp_path, monkeypatch):
+def test_the_command_writes_everything(tmp_path, monkeypatch, fewer_draws):
     monkeypatch.setattr(demo, "tables", lambda seed: (gaussian_blobs(seed, 400), city_check_ins(seed, 500)))
     monkeypatch.setattr(demo, "METHODS", QUICK)
     answer = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "out"), "--seed", "2", "--json"])
@@ -82,10 +93,16 @@ def test_the_command_writes_everything(tmp_path, monkeypatch):
     assert value["tables"][0]["privacy"]["noise"] == "secure"
     written = {path.name for path in (tmp_path / "out").iterdir()}
     expected = {f"{t}-{f}.png" for t in ("s1-like", "gowalla-like") for f in ("centers", "rounds", "budget")}
-    assert written == expected | {"index.html", "s1-like-transcript.json", "gowalla-like-transcript.json"}
+    reports = {"s1-like-report.html", "gowalla-like-report.html"}
+    assert written == expected | reports | {"index.html", "s1-like-transcript.json", "gowalla-like-transcript.json"}
+    assert value["reports"] == [str(tmp_path / "out" / f"{t}-report.html") for t in ("s1-like", "gowalla-like")]
+    for name in reports:
+        text = (tmp_path / "out" / name).read_text()
+        assert faults(text) == []
+        assert "NOT PRIVATE" not in Page(text).words
 
 
-def test_the_command_prints_a_table(tmp_path, monkeypatch):
+def test_the_command_prints_a_table(tmp_path, monkeypatch, fewer_draws):
     monkeypatch.setattr(demo, "tables", lambda seed: (gaussian_blobs(seed, 400),))
     monkeypatch.setattr(demo, "METHODS", QUICK)
     answer = CliRunner().invoke(app, ["demo", "-o", str(tmp_path)])
@@ -93,3 +110,4 @@ def test_the_command_prints_a_table(tmp_path, monkeypatch):
     assert "non-private k-means" in answer.stdout
     assert "would not publish" in answer.stderr
     assert str(tmp_path / "index.html") in answer.stderr
+    assert answer.stderr.splitlines()[-1] == f"Open the reports: {tmp_path / 's1-like-report.html'}."

@@ -9,7 +9,15 @@ from scipy.stats import kstest
 
 import recoup
 from recoup.errors import ParameterError
-from recoup.inference.intervals import draws_for, error_at, intervals, simulated_rounds
+from recoup.inference.intervals import (
+    UnitData,
+    clumped,
+    draws_for,
+    error_at,
+    intervals,
+    over_simulated,
+    simulated_rounds,
+)
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 
 PLACES = np.array([[20.0, -1.0], [80.0, 1.0], [50.0, 3.0]])
@@ -139,9 +147,10 @@ def test_another_number_of_clusters(model):
     assert found.center_low.shape == (2, 2)
 
 
+@pytest.mark.parametrize("algorithm", ["adaptive", "lloyd"])
 @pytest.mark.parametrize("n", [0, 1, 30])
-def test_a_hopeless_release_still_gives_finite_intervals(n):
-    found = intervals_of(fitted(0.01, x=table()[:n]), n_draws=9)
+def test_a_hopeless_release_still_gives_finite_intervals(n, algorithm):
+    found = intervals_of(fitted(0.01, x=table()[:n], algorithm=algorithm), n_draws=9)
     for ends in (found.center_low, found.center_high, found.size_low, found.size_high):
         assert np.isfinite(ends).all()
 
@@ -150,6 +159,53 @@ def test_a_hopeless_release_still_gives_finite_intervals(n):
 def test_centers_must_fit_the_transcript(model, centers):
     with pytest.raises(ParameterError, match="centers"):
         intervals(model.transcript_, model.inferred_, centers)
+
+
+def two_clusters_in_one_cell(seed, domain):
+    """Three clusters, two of which every round of DP-KMEANS counts as one."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(np.array([[-0.7, 0.0], [0.5, 0.5], [0.5, -0.5]])[rng.integers(0, 3, 3000)], 0.06)
+    transcript = recoup.release(
+        recoup.KMeans(n_clusters=2), x, domain=domain, epsilon=5, noise="simulated", random_state=seed
+    )
+    return transcript, recoup.infer(transcript, random_state=seed)
+
+
+@pytest.mark.parametrize("kind", [recoup.Box, recoup.L1Ball, recoup.L2Ball])
+def test_other_data_explains_the_same_rounds(kind):
+    transcript, inferred = two_clusters_in_one_cell(0, kind([-1, -1], [1, 1]))
+    domain, rng = transcript.context.domain, np.random.default_rng(0)
+    other = clumped(transcript, UnitData(domain.to_unit(inferred.points), inferred.weights), 6, rng)
+
+    def misfit(weights):
+        answers = [r.query.contribution(other.points).T @ weights for r in transcript.rounds]
+        return np.mean(
+            [np.abs((a - r.noisy) / r.scales).mean() for a, r in zip(answers, transcript.rounds, strict=True)]
+        )
+
+    np.testing.assert_allclose(domain.clip(other.points), other.points, atol=1e-12)
+    np.testing.assert_allclose(other.weights.sum(), inferred.weights.sum())
+    assert misfit(other.weights) < 3  # of exact answers: 1 on average
+    assert misfit(rng.permutation(other.weights)) > 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_two_clusters_that_no_round_told_apart_get_wide_intervals(seed):
+    transcript, inferred = two_clusters_in_one_cell(seed, recoup.Box([-1, -1], [1, 1]))
+    centers = recoup.refit(transcript, inferred, n_clusters=3, random_state=seed)
+    cells = transcript.rounds[-1].query.cells(centers)
+    shared = cells == np.bincount(cells).argmax()
+    assert shared.sum() == 2
+    found = intervals(transcript, inferred, centers, n_draws=19, random_state=seed)
+    assert (found.center_high - found.center_low)[shared].max() > 0.4
+
+    def near(data, rng):
+        return weighted_kmeans(data.points, data.weights, 3, n_restarts=0, rng=rng, starts=centers[None]).centers
+
+    # Planted: the inferred data in the place of the records repeats its own guess of what is inside the cell.
+    data, rng = UnitData(inferred.points, inferred.weights), np.random.default_rng(seed)
+    errors = np.stack(over_simulated(transcript, data, "maxent", near, 19, rng)) - near(data, rng)
+    assert np.median(error_at(errors, 0.9)[shared]) < np.median((found.center_high - found.center_low)[shared]) / 4
 
 
 @pytest.mark.statistical

@@ -13,6 +13,9 @@ from recoup.algorithms.lloyd import KMeans
 from recoup.domain import Box
 from recoup.driver import release
 from recoup.errors import ParameterError
+from recoup.inference.infer import infer
+from recoup.inference.intervals import Intervals
+from recoup.inference.refit import refit
 from recoup.transcript import NOT_PRIVATE, Transcript
 
 
@@ -101,6 +104,60 @@ def test_the_frame_of_a_density_is_the_declared_one():
     plots.plot_density(ax, np.random.default_rng(0).uniform(size=(50, 2)), extent=(-5, 5, -2, 2))
     assert ax.get_xlim() == (-5, 5)
     assert ax.get_ylim() == (-2, 2)
+
+
+def test_before_and_after_are_joined_pair_by_pair():
+    released = transcript()
+    after = refit(released)[[2, 0, 1]] + 0.01
+    _, (ax,) = plots.new_figure()
+    plots.plot_before_after(ax, released, after)
+    assert len(ax.lines) == 3
+    assert all(np.ptp(line.get_xdata()) < 0.02 for line in ax.lines)
+    assert ax.get_legend_handles_labels()[1] == ["before inference", "after inference"]
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_intervals_reach_from_end_to_end(n_columns):
+    centers = np.full((2, n_columns), 5.0)
+    sizes = {"size_low": np.ones(2), "size_high": np.ones(2)}
+    found = Intervals(level=0.9, n_draws=39, center_low=centers - 1, center_high=centers + 3, **sizes)
+    _, (ax,) = plots.new_figure()
+    plots.plot_intervals(ax, found, centers, simulated=True)
+    ends = ax.collections[0].get_segments()[0]
+    assert ends[:, 0].tolist() == [4.0, 8.0]
+    assert texts(ax) == [NOT_PRIVATE]
+
+
+def test_residuals_stand_where_the_diagnostics_say():
+    released = transcript(noise="simulated")
+    data = infer(released, random_state=0)
+    _, (ax,) = plots.new_figure()
+    plots.plot_residuals(ax, released, data)
+    expected = [value for r in data.diagnostics.residuals for value in r.by_block.values()]
+    assert [float(c.get_offsets()[0, 0]) for c in ax.collections] == pytest.approx(expected)
+    assert [t.get_text() for t in ax.get_yticklabels()][:2] == ["round 1, counts", "round 1, sums"]
+    assert texts(ax) == [NOT_PRIVATE]
+
+
+def test_only_chains_have_a_trace():
+    released = transcript()
+    _, (ax,) = plots.new_figure()
+    with pytest.raises(ParameterError, match="mcmc"):
+        plots.plot_trace(ax, infer(released, "consistency"))
+    data = infer(released, "mcmc", n_steps=500, n_chains=2, random_state=0)
+    plots.plot_trace(ax, data)
+    assert [line.get_ydata().tolist() for line in ax.lines] == [
+        t.tolist() for t in data.diagnostics.log_likelihood_trace
+    ]
+
+
+def test_scores_by_epsilon_hold_every_method_and_reference():
+    _, (ax,) = plots.new_figure()
+    scores = {"a": {1.0: 2.0, 0.25: 4.0}, "b": {0.25: 3.0, 1.0: 1.5}}
+    plots.plot_wcss(ax, scores, errors={"a": {0.25: 0.1, 1.0: 0.1}, "b": {0.25: 0.1, 1.0: 0.1}}, references={"c": 1.0})
+    assert set(ax.get_legend_handles_labels()[1]) == {"a", "b", "c"}
+    assert ax.lines[0].get_xdata().tolist() == [0.25, 1.0]
+    assert texts(ax) == [NOT_PRIVATE]
 
 
 def test_drawing_leaves_no_global_state_behind():

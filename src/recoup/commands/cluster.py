@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recoup.commands import options
-from recoup.errors import ParameterError, RecoupError
+from recoup.commands import config, options
+from recoup.commands.exits import ExitCode
+from recoup.errors import ParameterError, RecoupError, TranscriptError
 
 if TYPE_CHECKING:
+    from recoup.commands.bounds import Declared
     from recoup.estimators import PrivateKMeans
 
 _FILES = ("centers.csv", "transcript.json")
+
+
+class AlgorithmName(StrEnum):
+    """The algorithms, those that leave no transcript included."""
+
+    auto = "auto"
+    adaptive = "adaptive"
+    lloyd = "lloyd"
+    grid = "grid"
+    hybrid = "hybrid"
+    gupt = "gupt"
+    privgene = "privgene"
+
+
+class PostprocessName(StrEnum):
+    """What to do with the rounds."""
+
+    auto = "auto"
+    maxent = "maxent"
+    mcmc = "mcmc"
+    consistency = "consistency"
+    none = "none"
 
 
 def cluster(
@@ -27,6 +52,14 @@ def cluster(
     simulated_noise: options.SimulatedNoise = False,
     domain: options.DomainOption = options.DomainName.auto,
     n_records: options.DeclaredRecords = None,
+    algorithm: Annotated[
+        AlgorithmName,
+        typer.Option(
+            help="auto; adaptive, which chooses each query from all answers so far; lloyd (DP-KMEANS); grid (EUGkM); "
+            "hybrid; or gupt and privgene, which release centres alone, without a transcript.",
+            rich_help_panel="Algorithm",
+        ),
+    ] = AlgorithmName.auto,
     rounds: Annotated[
         int | None,
         typer.Option(
@@ -35,18 +68,10 @@ def cluster(
             show_default=False,
         ),
     ] = None,
-    algorithm: Annotated[
-        str,
-        typer.Option(
-            help="auto; adaptive, which chooses each query from all answers so far; lloyd (DP-KMEANS); grid (EUGkM); "
-            "hybrid; or gupt and privgene, which release centres alone, without a transcript.",
-            rich_help_panel="Algorithm",
-        ),
-    ] = "auto",
     postprocess: Annotated[
-        str,
-        typer.Option(help="auto, maxent, mcmc, consistency, or none (the last iterate).", rich_help_panel="Algorithm"),
-    ] = "auto",
+        PostprocessName,
+        typer.Option(help="auto is maxent; none keeps the last iterate.", rich_help_panel="Algorithm"),
+    ] = PostprocessName.auto,
     seed: options.Seed = None,
     output: Annotated[
         Path | None,
@@ -58,15 +83,9 @@ def cluster(
             show_default=False,
         ),
     ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Continue the transcript in the folder after an interruption and pay only for what is missing.",
-            rich_help_panel="Output",
-        ),
-    ] = False,
+    resume: options.Resume = False,
     as_json: options.AsJson = False,
+    config_file: config.ConfigFile = None,
 ) -> None:
     """Cluster a table privately and print the centres in its own units.
 
@@ -75,50 +94,54 @@ def cluster(
         recoup cluster people.csv -k 5 --epsilon 1 --bounds age=17:90,hours=1:99
     """
     from recoup.commands import output as out
+    from recoup.commands.bounds import read_columns
     from recoup.commands.progress import Progress
     from recoup.curator.rivals.registry import RIVALS
     from recoup.estimators import PrivateKMeans
 
-    budget = options.read_budget(epsilon, delta)
+    budget, declared = options.read_budget(epsilon, delta), read_columns(bounds)
     model = PrivateKMeans(
         n_clusters=clusters,
         epsilon=budget[0],
         delta=budget[1],
-        bounds=options.read_bounds(bounds),
+        bounds=declared.bounds,
         domain=domain.value,
         n_records="auto" if n_records is None else n_records,
         records_per_person=records_per_person,
-        algorithm=algorithm,
+        algorithm=algorithm.value,
         n_rounds="auto" if rounds is None else rounds,
-        postprocess=postprocess,
-        ledger=ledger,
+        postprocess=postprocess.value,
+        ledger=None if ledger is None else options.existing_ledger(ledger),
         random_state=seed,
         noise="simulated" if simulated_noise else "secure",
     )
-    releases_transcript = algorithm not in RIVALS
-    if resume and not releases_transcript:
-        raise ParameterError(f"{algorithm} releases no transcript, so there is nothing to resume.")
-    if output is not None:
-        folder = options.writable_folder(output)
-        if not resume:
-            _check_free(folder)
-    elif resume:
-        raise ParameterError("--resume needs the folder of the interrupted run: name it with -o.")
-    transcript_path = None if output is None or not releases_transcript else output / _FILES[1]
+    transcript_path = _transcript_path(output, resume, releases_transcript=algorithm not in RIVALS)
     n_rounds, at_most = _planned_rounds(model)
     with Progress(n_rounds, at_most=at_most) as progress:
         # Saved after every round: whatever happens next, what was paid for is kept.
         model.fit(data, transcript_path=transcript_path, resume=resume, on_round=progress.finished)
-    if output is not None:
-        _write(output, model)
-    columns, centers = _columns(model), model.cluster_centers_
+    files = [] if output is None else _write(output, model)
     out.say(out.privacy_sentence(model.privacy_))
-    if as_json:
-        out.print_json({"columns": columns, "centers": centers.tolist(), "privacy": model.privacy_})
-    else:
-        title = f"{len(centers)} private centres" if not simulated_noise else f"Centres, {model.privacy_['statement']}"
-        rows = [[str(k), *(f"{v:.6g}" for v in center)] for k, center in enumerate(centers)]
-        out.print_table(title, ["cluster", *columns], rows)
+    _show(model, declared, files, as_json)
+    diagnostics = None if model.inferred_ is None else model.inferred_.diagnostics
+    if diagnostics is not None and diagnostics.interrupted:
+        out.say("Interrupted: the centres are of the best data set so far; nothing of the release is missing.")
+        raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+def _transcript_path(output: Path | None, resume: bool, *, releases_transcript: bool) -> Path | None:
+    """Where to keep the transcript; refuses before anything is spent what could not be kept or continued."""
+    if resume and not releases_transcript:
+        raise ParameterError("this algorithm releases no transcript, so there is nothing to resume.")
+    if output is None:
+        if resume:
+            raise ParameterError("--resume needs the folder of the interrupted run: name it with -o.")
+        return None
+    if resume:
+        return options.resumable(output / _FILES[1])
+    folder = options.writable_folder(output)
+    _check_free(folder)
+    return folder / _FILES[1] if releases_transcript else None
 
 
 def _planned_rounds(model: PrivateKMeans) -> tuple[int | None, bool]:
@@ -144,23 +167,42 @@ def _planned_rounds(model: PrivateKMeans) -> tuple[int | None, bool]:
 def _check_free(folder: Path) -> None:
     taken = [name for name in _FILES if (folder / name).exists()]
     if taken:
-        raise ParameterError(
+        raise TranscriptError(
             f"{str(folder / taken[0])!r} exists and was paid for: choose another folder with -o, or "
             "continue it with --resume."
         )
 
 
-def _write(folder: Path, model: PrivateKMeans) -> None:
+def _write(folder: Path, model: PrivateKMeans) -> list[Path]:
     from recoup.commands import output as out
     from recoup.files import write_whole
 
     comment = model.privacy_["statement"] if model.privacy_["noise"] == "simulated" else None
-    write_whole(folder / _FILES[0], out.csv_text(_columns(model), model.cluster_centers_.tolist(), comment=comment))
+    columns = [str(name) for name in model.feature_names_in_]
+    write_whole(folder / _FILES[0], out.csv_text(columns, model.cluster_centers_.tolist(), comment=comment))
     if model.transcript_ is None:
         out.say(f"Wrote {folder / _FILES[0]}. There is no transcript: {model.algorithm} releases centres alone.")
-    else:
-        out.say(f"Wrote {folder / _FILES[0]} and {folder / _FILES[1]}.")
+        return [folder / _FILES[0]]
+    out.say(f"Wrote {folder / _FILES[0]} and {folder / _FILES[1]}.")
+    return [folder / name for name in _FILES]
 
 
-def _columns(model: Any) -> list[str]:
-    return [str(name) for name in model.feature_names_in_]
+def _show(model: PrivateKMeans, declared: Declared, files: list[Path], as_json: bool) -> None:
+    from recoup.commands import output as out
+
+    centers, privacy = model.cluster_centers_, model.privacy_
+    if as_json:
+        out.print_json(
+            {
+                "columns": list(declared.bounds),
+                "units": declared.units,
+                "centers": centers.tolist(),
+                "privacy": privacy,
+                "files": [str(path) for path in files],
+            }
+        )
+        return
+    simulated = privacy["noise"] == "simulated"
+    title = f"Centres, {privacy['statement']}" if simulated else out.counted(len(centers), "private centre")
+    rows = [[str(k), *(f"{v:.6g}" for v in center)] for k, center in enumerate(centers)]
+    out.print_table(title, ["cluster", *declared.header()], rows)

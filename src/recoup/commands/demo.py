@@ -1,4 +1,4 @@
-"""`recoup demo`: see a private clustering at once, with no data of your own."""
+"""`recoup demo`: see a private clustering and its report at once, with no data of your own."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder for pictures and page.", rich_help_panel="Output")
+        Path, typer.Option("--output", "-o", help="The folder for reports and pictures.", rich_help_panel="Output")
     ] = Path("recoup-demo"),
     seed: Annotated[int, typer.Option(min=0, help="Of the generated tables and of the comparison.")] = 0,
     open_page: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in a browser.", rich_help_panel="Output")
+        bool, typer.Option("--open/--no-open", help="Open the comparison in a browser.", rich_help_panel="Output")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Cluster two generated tables privately; print a comparison, write pictures and a page.
+    """Cluster two generated tables privately; print a comparison, write a report of each and pictures.
 
     Takes less than a minute, downloads nothing. The releases use secure noise; the comparison looks at the data and so
     would not be published.
@@ -35,8 +35,9 @@ def demo(
     out.say("Loading the kernels (the first run compiles them) ...")
     from recoup import demo as parts
     from recoup import demo_page
+    from recoup.report.write import write_report
 
-    results, pictures = [], []
+    results, pictures, reports = [], [], []
     tables = parts.tables(seed)
     for position, table in enumerate(tables, start=1):
         out.say(f"Table {position} of {len(tables)}: {table.name}, generated from seed {seed} ...")
@@ -45,17 +46,21 @@ def demo(
         for name, (_, png) in shown.items():
             write_whole(folder / f"{name}.png", png)
         result.transcript.save(folder / f"{table.name.lower()}-transcript.json")
+        # From the release alone: the report never sees the table.
+        reports.append(folder / parts.report_name(result))
+        write_report(reports[-1], result.transcript, result.released, result.inferred, title=f"{table.name}, generated")
         results.append(result)
         pictures.append(shown)
     page = folder / "index.html"
     write_whole(page, demo_page.page(results, pictures))
     if as_json:
-        out.print_json(_as_json(results, page))
+        out.print_json(_as_json(results, page, reports))
     else:
         _show(results)
     for result in results:
         out.say(f"Released {result.table.name}: {out.privacy_sentence(result.transcript.privacy)}")
-    out.say(f"Pictures, transcripts and a page are in {folder}{'' if str(folder).endswith('/') else '/'}; open {page}.")
+    out.say(f"Transcripts and pictures are in {folder}; the comparison with access to the data is {page}.")
+    out.say(f"Open the reports: {' and '.join(str(report) for report in reports)}.")
     if open_page:
         import webbrowser
 
@@ -74,11 +79,12 @@ def _show(results: list[TableResult]) -> None:
     out.say(COMPARISON_NOTE)
 
 
-def _as_json(results: list[TableResult], page: Path) -> dict[str, Any]:
+def _as_json(results: list[TableResult], page: Path, reports: list[Path]) -> dict[str, Any]:
     from recoup.demo import COMPARISON_NOTE, EPSILONS
 
     return {
         "page": str(page),
+        "reports": [str(report) for report in reports],
         "comparison": COMPARISON_NOTE,
         "epsilons": list(EPSILONS),
         "tables": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recoup.commands import options
+from recoup.errors import LedgerError
 
 if TYPE_CHECKING:
     from recoup.ledger import Ledger
@@ -22,42 +24,66 @@ LedgerFile = Annotated[Path, typer.Argument(help="The ledger's file.", metavar="
 def create(
     path: LedgerFile, epsilon: options.Epsilon, delta: options.Delta = "0", as_json: options.AsJson = False
 ) -> None:
-    """Create a ledger with a budget; a file that exists is never touched."""
+    """Create a ledger with a budget; a file that exists is never touched.
+
+    With a delta it also takes Gaussian noise. Example:
+
+        recoup ledger create budget.db --epsilon 3
+    """
     from recoup.ledger import Ledger
 
     exact_epsilon, exact_delta = options.read_budget(epsilon, delta)
+    if path.exists():
+        look = f"recoup ledger show {shlex.quote(str(path))}"
+        raise LedgerError(f"{str(path)!r} exists already. Look at it with: {look}; or choose another name.")
+    options.writable_folder(path.parent)
     _show(Ledger.create(path, epsilon=exact_epsilon, delta=exact_delta), as_json)
 
 
 @app.command()
 def show(path: LedgerFile, as_json: options.AsJson = False) -> None:
-    """Show every charge, what is spent and what is left."""
+    """Show every charge, what is spent and what is left.
+
+    Example: recoup ledger show budget.db
+    """
     from recoup.ledger import Ledger
 
-    _show(Ledger(path), as_json)
+    _show(Ledger(options.existing_ledger(path)), as_json)
 
 
 @app.command()
 def export(
     path: LedgerFile,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write here instead of standard output.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write here instead of standard output.",
+            rich_help_panel="Output",
+            show_default=False,
+        ),
     ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print it on standard output, also when it is written.", rich_help_panel="Output"),
+    ] = False,
 ) -> None:
-    """Export the whole ledger as JSON, with exact fractions."""
-    import json
+    """Export the whole ledger as JSON, with exact fractions.
 
+    Example: recoup ledger export budget.db -o budget.json
+    """
     from recoup.commands import output as out
     from recoup.files import write_whole
     from recoup.ledger import Ledger
 
-    value = Ledger(path).export()
-    if output is None:
-        out.print_json(value)
-    else:
+    value = Ledger(options.existing_ledger(path)).export()
+    if output is not None:
         options.writable_folder(output.parent)
-        write_whole(output, json.dumps(value, indent=2) + "\n")
+        write_whole(output, out.json_text(value))
         out.say(f"Wrote {output}.")
+    if output is None or as_json:
+        out.print_json(value)
 
 
 def _show(ledger: Ledger, as_json: bool) -> None:

@@ -5,23 +5,23 @@ Numbers of a budget stay text until they are read exactly: 0.1 means one tenth, 
 
 from __future__ import annotations
 
-import json
 import os
+import shlex
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recoup.errors import BoundsError, MissingBoundsError, ParameterError
+from recoup.errors import LedgerError, ParameterError, TranscriptError
 
 if TYPE_CHECKING:
     from recoup.domain import Domain
 
 _BOUNDS_HELP = (
-    "Public bounds of each column to use: inline, [b]age=17:90,hours=1:99[/b], or a JSON file, "
-    '[b]{"age": \\[17, 90]}[/b]. From public knowledge, never computed from the data.'
+    "Public bounds of each column to use: [b]age=17:90,hours=1:99[/b], or a TOML or JSON file with "
+    "[b]age = \\[17, 90][/b], or with low, high and unit by column. Never computed from the data."
 )
 
 
@@ -32,6 +32,14 @@ class DomainName(StrEnum):
     box = "box"
     l1 = "l1"
     l2 = "l2"
+
+
+class MethodName(StrEnum):
+    """The ways to read a transcript."""
+
+    maxent = "maxent"
+    mcmc = "mcmc"
+    consistency = "consistency"
 
 
 _PRIVACY, _RUN, _OUTPUT = "Privacy", "Algorithm", "Output"
@@ -80,6 +88,7 @@ DeclaredRecords = Annotated[
 Seed = Annotated[
     int | None,
     typer.Option(
+        min=0,
         help="For initial centres and the like; it never reaches secure noise.",
         rich_help_panel=_RUN,
         show_default=False,
@@ -87,6 +96,14 @@ Seed = Annotated[
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON on standard output.", rich_help_panel=_OUTPUT)
+]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="After an interruption: continue the transcript, which must exist, and pay only for what is missing.",
+        rich_help_panel=_OUTPUT,
+    ),
 ]
 
 
@@ -101,36 +118,29 @@ def read_budget(epsilon: str, delta: str) -> tuple[Fraction, Fraction]:
     return as_fraction(epsilon, "epsilon"), as_fraction(delta, "delta", allow_zero=True)
 
 
-def read_bounds(text: str | None) -> dict[str, tuple[float, float]]:
-    """Read bounds that were typed inline, or the JSON file that was named.
-
-    Args:
-        text: `age=17:90,hours=1:99`, or the path of a file with `{"age": [17, 90]}`.
-
-    Returns:
-        A pair for each column, in the order given; whether low is below high is the domain's to check.
-
-    Raises:
-        MissingBoundsError: nothing was given.
-        BoundsError: it cannot be read.
-
-    >>> read_bounds("x=-1e3:1e3")
-    {'x': (-1000.0, 1000.0)}
-    """
-    if text is None or not text.strip():
-        raise MissingBoundsError(
-            "no bounds were declared. Give the smallest and largest possible value of each column from public "
-            "knowledge, such as --bounds age=17:90,hours=1:99; do not compute them from the data, that would leak it."
-        )
-    return _bounds_of_file(Path(text)) if _names_file(text) else _bounds_of_text(text)
-
-
 def declared_domain(name: DomainName, bounds: dict[str, tuple[float, float]]) -> Domain:
     """The domain of declared bounds; "auto" is the box, which moves no record inside its bounds."""
     from recoup.domain import DOMAINS, declared_bounds
 
     low, high, columns = declared_bounds(bounds)
     return DOMAINS["box" if name is DomainName.auto else name.value](tuple(low), tuple(high), columns)
+
+
+def existing_ledger(path: Path) -> Path:
+    """The ledger's path, after making sure that there is something."""
+    if not path.exists():
+        make = f"recoup ledger create {shlex.quote(str(path))} --epsilon 3"
+        raise LedgerError(f"there is no ledger {str(path)!r}. Make one with: {make}")
+    return path
+
+
+def resumable(path: Path) -> Path:
+    """The transcript to continue: a mistyped path must not silently begin, and pay for, a new release."""
+    if not path.exists():
+        raise TranscriptError(
+            f"--resume: there is no transcript {str(path)!r}. Check the path, or leave out --resume to begin."
+        )
+    return path
 
 
 def writable_folder(folder: Path) -> Path:
@@ -140,61 +150,5 @@ def writable_folder(folder: Path) -> Path:
     except OSError as error:
         raise ParameterError(f"the folder {str(folder)!r} cannot be made: {error.strerror}.") from None
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise ParameterError(f"the folder {str(folder)!r} cannot be written to. Choose another with -o.")
+        raise ParameterError(f"the folder {str(folder)!r} cannot be written to. Choose another.")
     return folder
-
-
-def _names_file(text: str) -> bool:
-    return "=" not in text or text.lower().endswith(".json")
-
-
-def _bounds_of_file(path: Path) -> dict[str, tuple[float, float]]:
-    if not path.exists():
-        raise BoundsError(
-            f"bounds {str(path)!r}: there is no such file, and it is not of the form age=17:90,hours=1:99 either."
-        )
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unique)
-    except OSError as error:
-        raise BoundsError(f"the bounds file {str(path)!r} cannot be read: {error.strerror}.") from None
-    except BoundsError:
-        raise
-    except ValueError:
-        raise BoundsError(f'the bounds file {str(path)!r} is not JSON of the form {{"age": [17, 90]}}.') from None
-    if not isinstance(value, dict):
-        raise BoundsError(f'the bounds file {str(path)!r} must hold one object, of the form {{"age": [17, 90]}}.')
-    return {name: _pair(name, pair) for name, pair in value.items()}
-
-
-def _bounds_of_text(text: str) -> dict[str, tuple[float, float]]:
-    pairs: list[tuple[str, Any]] = []
-    for part in text.split(","):
-        name, equals, ends = part.rpartition("=")
-        low, colon, high = ends.partition(":")
-        if not equals or not colon or not name.strip():
-            raise BoundsError(
-                f"bounds: {part.strip()!r} is not of the form name=low:high, such as age=17:90. For names with commas "
-                "or equals signs use a JSON file."
-            )
-        try:
-            pairs.append((name.strip(), (float(low), float(high))))
-        except ValueError:
-            raise BoundsError(f"bounds of {name.strip()!r}: {ends.strip()!r} is not low:high in numbers.") from None
-    return _unique(pairs)
-
-
-def _pair(name: str, value: object) -> tuple[float, float]:
-    numbers = isinstance(value, list) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in value)
-    if not isinstance(value, list) or len(value) != 2 or not numbers:
-        raise BoundsError(f"bounds of {name!r}: give a pair of numbers, [low, high].")
-    try:
-        return float(value[0]), float(value[1])
-    except OverflowError:
-        raise BoundsError(f"bounds of {name!r}: both must be finite.") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise BoundsError("bounds name a column twice: declare each column once.")
-    return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +13,33 @@ _NEIGHBOURS = {"add-remove-one-record": "adding or removing"}
 
 def print_json(value: object) -> None:
     """Print a result for machines."""
-    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(json_text(value))
+
+
+def json_text(value: object) -> str:
+    r"""A value as JSON that every reader accepts: a number that is not finite becomes null.
+
+    >>> json_text({"r_hat": float("nan")})
+    '{\n  "r_hat": null\n}\n'
+    """
+    return json.dumps(_finite(value), indent=2, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def counted(n: int, thing: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "round"), counted(2, "round")
+    ('1 round', '2 rounds')
+    """
+    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recoup.commands import options
+from recoup.commands import config, options
 from recoup.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def plan(
             rich_help_panel="Algorithm",
         ),
     ] = AlgorithmName.auto,
-    rounds: Annotated[int | None, typer.Option(help="How many rounds of lloyd.", rich_help_panel="Algorithm")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="How many rounds of lloyd.", rich_help_panel="Algorithm", show_default="5")
+    ] = None,
     excess: Annotated[
         float | None,
         typer.Option(
@@ -50,6 +52,7 @@ def plan(
         ),
     ] = None,
     as_json: options.AsJson = False,
+    config_file: config.ConfigFile = None,
 ) -> None:
     """Show what a release would cost and how accurate it can be, without touching data.
 
@@ -89,15 +92,16 @@ def plan(
     if as_json:
         from recoup.commands.output import print_json
 
-        print_json(_as_json(planned) | (wanted or {}))
+        unknown = {"records_needed": None, "epsilon_needed": None}
+        print_json(_as_json(planned) | unknown | (wanted or {}))
         return
     _show(planned)
     if wanted is not None:
-        from recoup.commands.output import say
+        from recoup.commands.output import counted, say
 
         text = f"For an excess of {excess:g}: {wanted['records_needed']:.4g} records at this epsilon"
         if "epsilon_needed" in wanted:
-            text += f", or epsilon {wanted['epsilon_needed']:.3g} with {n_records} records"
+            text += f", or epsilon {wanted['epsilon_needed']:.3g} with {counted(n_records or 0, 'record')}"
         say(text + " (a first law, right within a factor of about three).")
 
 
@@ -148,15 +152,15 @@ def _show(planned: Plan) -> None:
             out.say("Give --n-records, a public guess, to see what the noise does to the centres.")
         return
     out.say(
-        f"Expected, with {context.n_records} records in clusters of equal size: noise adds "
+        f"Expected, with {out.counted(context.n_records or 0, 'record')} in clusters of equal size: noise adds "
         f"{planned.expected_excess:.4g} to the within-cluster sum of squares (all centres of the last round are moved "
         f"by {planned.expected_displacement:.4g} together, in squared distance)."
     )
     widest = max(r.center_deviation or 0.0 for r in planned.rounds)
     if widest > 0.5:
         out.say("That is as large as the domain itself: expect no more than chance. Raise epsilon, or ask for less.")
-    if planned.suggested_rounds not in (None, len(planned.rounds)):
-        out.say(f"The rule of Su et al. would take {planned.suggested_rounds} rounds here (--rounds).")
+    if planned.suggested_rounds is not None and planned.suggested_rounds != len(planned.rounds):
+        out.say(f"The rule of Su et al. would take {out.counted(planned.suggested_rounds, 'round')} here (--rounds).")
 
 
 def _as_json(planned: Plan) -> dict[str, Any]:

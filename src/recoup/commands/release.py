@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recoup.commands import options
+from recoup.commands import config, options
 from recoup.errors import ParameterError
+
+if TYPE_CHECKING:
+    from recoup.algorithms.base import Algorithm
+    from recoup.transcript import Transcript
 
 
 class AlgorithmName(StrEnum):
@@ -45,49 +50,49 @@ def release(
         int | None, typer.Option(help="How many rounds of lloyd.", rich_help_panel="Algorithm", show_default="5")
     ] = None,
     seed: options.Seed = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", help="Continue this transcript and pay only for what is missing.", rich_help_panel="Output"
-        ),
-    ] = False,
+    resume: options.Resume = False,
     as_json: options.AsJson = False,
+    config_file: config.ConfigFile = None,
 ) -> None:
-    """Run DP-KMEANS, or another algorithm, on a table and save its transcript after every round.
+    """Run one algorithm, DP-KMEANS by default, on a table and save its transcript after every round.
 
     The transcript holds queries and noisy answers, nothing else: whoever reads it can infer without the data. After an
     interruption the same command with --resume continues. Example:
 
         recoup release people.csv -k 5 --epsilon 1 --bounds age=17:90,hours=1:99 -o transcript.json
     """
-    from recoup.algorithms.adaptive import AdaptiveKMeans
-    from recoup.algorithms.base import Algorithm
-    from recoup.algorithms.eugkm import GridKMeans
-    from recoup.algorithms.hybrid import HybridKMeans
-    from recoup.algorithms.lloyd import KMeans
     from recoup.commands import output as out
-    from recoup.commands.progress import Progress
+    from recoup.commands.bounds import read_columns
+    from recoup.commands.progress import Progress, planned_rounds
+    from recoup.context import Context
     from recoup.driver import release as drive
 
     budget = options.read_budget(epsilon, delta)
-    if algorithm is AlgorithmName.lloyd:
-        rounds = 5 if rounds is None else rounds
-        asked: Algorithm = KMeans(n_clusters=clusters, n_rounds=rounds)
+    asked = _algorithm(algorithm, clusters, rounds)
+    terms = Context(
+        domain=options.declared_domain(domain, read_columns(bounds).bounds),
+        epsilon=budget[0],
+        delta=budget[1],
+        mechanism="gaussian" if budget[1] else "laplace",
+        n_records=n_records,
+        records_per_person=records_per_person,
+    )
+    charged = None if ledger is None else options.existing_ledger(ledger)
+    if output.is_dir():
+        raise ParameterError(f"{str(output)!r} is a folder: name the transcript with -o, such as -o transcript.json.")
+    if resume:
+        options.resumable(output)
     else:
-        if rounds is not None:
-            raise ParameterError(f"--algorithm {algorithm.value} plans its own rounds: leave out --rounds.")
-        planned = {"adaptive": AdaptiveKMeans, "grid": GridKMeans, "hybrid": HybridKMeans}
-        asked = planned[algorithm.value](n_clusters=clusters)
-    terms = options.declared_domain(domain, options.read_bounds(bounds))
-    options.writable_folder(output.parent)
-    with Progress(n_rounds=rounds) as progress:
+        options.writable_folder(output.parent)
+    n_rounds, at_most = planned_rounds(asked, terms)
+    with Progress(n_rounds, at_most=at_most) as progress:
         transcript = drive(
             asked,
             data,
-            domain=terms,
-            epsilon=budget[0],
-            delta=budget[1],
-            ledger=ledger,
+            domain=terms.domain,
+            epsilon=terms.epsilon,
+            delta=terms.delta,
+            ledger=charged,
             records_per_person=records_per_person,
             n_records=n_records,
             random_state=seed,
@@ -97,19 +102,64 @@ def release(
             on_round=progress.finished,
         )
     out.say(out.privacy_sentence(transcript.privacy))
-    pure = transcript.context.budget_measure == "pure"
+    _show(output, transcript, as_json)
+
+
+def _algorithm(name: AlgorithmName, clusters: int, rounds: int | None) -> Algorithm:
+    from recoup.algorithms.adaptive import AdaptiveKMeans
+    from recoup.algorithms.eugkm import GridKMeans
+    from recoup.algorithms.hybrid import HybridKMeans
+    from recoup.algorithms.lloyd import KMeans
+
+    if name is AlgorithmName.lloyd:
+        return KMeans(n_clusters=clusters, n_rounds=5 if rounds is None else rounds)
+    if rounds is not None:
+        raise ParameterError(f"--algorithm {name.value} plans its own rounds: leave out --rounds.")
+    planned: dict[str, Callable[..., Algorithm]]
+    planned = {"adaptive": AdaptiveKMeans, "grid": GridKMeans, "hybrid": HybridKMeans}
+    return planned[name.value](n_clusters=clusters)
+
+
+def _rounds(transcript: Transcript) -> list[dict[str, Any]]:
+    """What each round asked for and cost, with the noise's scale in units of counts and of sums."""
+    context, rounds = transcript.context, []
+    for answered in transcript.rounds:
+        names = answered.query.sensitivity(context.domain).names
+        scales = [float(answered.scales[answered.block(name, context)][0]) for name in names]
+        rounds.append(
+            {
+                "n_cells": answered.block(names[0], context).stop,
+                "measure": answered.price.measure,
+                "price": float(answered.price.amount),
+                "count_scale": scales[0],
+                "sum_scale": scales[1] if len(scales) > 1 else None,
+            }
+        )
+    return rounds
+
+
+def _show(path: Path, transcript: Transcript, as_json: bool) -> None:
+    from recoup.commands import output as out
+
+    rounds, spent = _rounds(transcript), float(transcript.epsilon_spent)
     if as_json:
-        prices = [{"measure": r.price.measure, "amount": float(r.price.amount)} for r in transcript.rounds]
-        out.print_json({"transcript": str(output), "rounds": prices, "privacy": transcript.privacy})
+        out.print_json(
+            {
+                "transcript": str(path),
+                "algorithm": transcript.algorithm["type"],
+                "epsilon_spent": spent,
+                "rounds": rounds,
+                "privacy": transcript.privacy,
+                "files": [str(path)],
+            }
+        )
         return
-    header = ["round", "cells", "epsilon" if pure else "rho", "scale of counts", "scale of sums"]
+    price = "epsilon" if transcript.context.budget_measure == "pure" else "rho"
+    header = ["round", "cells", price, "scale of counts", "scale of sums"]
     rows = []
-    for t, answered in enumerate(transcript.rounds, start=1):
-        all_scales, scales = answered.scales, ["-", "-"]
-        for column, block in enumerate(answered.query.sensitivity(terms).blocks):
-            scales[column] = f"{all_scales[answered.block(block.name, transcript.context)][0]:.6g}"
-        n_cells = answered.block("count", transcript.context).stop
-        rows.append([str(t), str(n_cells), f"{float(answered.price.amount):.6g}", *scales])
+    for t, r in enumerate(rounds, start=1):
+        sums = "-" if r["sum_scale"] is None else f"{r['sum_scale']:.6g}"
+        rows.append([str(t), str(r["n_cells"]), f"{r['price']:.6g}", f"{r['count_scale']:.6g}", sums])
     kind = f"{transcript.statement}, " if transcript.simulated else ""
-    title = f"{output}: {kind}{len(transcript.rounds)} rounds, epsilon {float(transcript.epsilon_spent):.6g} spent"
+    title = f"{path}: {kind}{out.counted(len(rounds), 'round')}, epsilon {spent:.6g} spent"
     out.print_table(title, header, rows, left=0)

@@ -1,0 +1,84 @@
+"""Another library in another environment as a contestant: a process that times itself and takes its turns."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+
+from recoup.domain import Array
+from recoup.errors import ParameterError
+
+_WORKER = Path(__file__).with_name("diffprivlib_worker.py")
+
+
+class Diffprivlib:
+    """A running diffprivlib.
+
+    Attributes:
+        version: of diffprivlib.
+    """
+
+    def __init__(self, requests: IO[str], answers: IO[str], folder: Path) -> None:
+        self._requests, self._answers, self._file = requests, answers, folder / "records.npy"
+        self.version = str(self._answer()["version"])
+
+    def load(self, records: Array) -> None:
+        """Hand over the records of the next fits."""
+        np.save(self._file, records)
+        self._ask(f"load {self._file}")
+        self._file.unlink()
+
+    def fit(self, n_clusters: int) -> float:
+        """Seconds of one private clustering of the records, without the way to the process and back."""
+        return float(self._ask(f"fit {n_clusters}")["seconds"])
+
+    def _ask(self, request: str) -> dict[str, Any]:
+        self._requests.write(request + "\n")
+        self._requests.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        line = self._answers.readline()
+        if not line:
+            raise ParameterError("--diffprivlib: this Python cannot run diffprivlib; see what it wrote above.")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+@contextmanager
+def running_diffprivlib(python: str | None, folder: Path) -> Iterator[Diffprivlib | None]:
+    """Start diffprivlib and end it afterwards.
+
+    Args:
+        python: an interpreter that has diffprivlib; None: there is none.
+        folder: for records on their way.
+
+    Returns:
+        A context with the running library, or None.
+
+    Raises:
+        ParameterError: the interpreter cannot be started, or has no diffprivlib.
+    """
+    if python is None:
+        yield None
+        return
+    # Isolated, so that neither our folder nor our environment reaches the other interpreter.
+    command = [python, "-I", str(_WORKER)]
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    except OSError as error:
+        raise ParameterError(f"--diffprivlib {python}: cannot be started ({error.strerror}).") from None
+    requests, answers = cast("IO[str]", process.stdin), cast("IO[str]", process.stdout)
+    try:
+        yield Diffprivlib(requests, answers, folder)
+    finally:
+        with suppress(BrokenPipeError):
+            requests.close()
+        answers.close()
+        process.wait()

@@ -1,0 +1,108 @@
+"""`recoup report`: one page about a result, from the transcript alone; the records may be anywhere else."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from recoup.commands import options
+from recoup.errors import ParameterError
+
+
+class ReportMethod(StrEnum):
+    """The ways to read a transcript."""
+
+    maxent = "maxent"
+    mcmc = "mcmc"
+    consistency = "consistency"
+    none = "none"
+
+
+def report(
+    transcript: Annotated[
+        Path, typer.Argument(help="A transcript, as `recoup cluster -o` writes it.", show_default=False)
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.", rich_help_panel="Output")] = Path(
+        "report.html"
+    ),
+    method: Annotated[
+        ReportMethod | None,
+        typer.Option(
+            help="maxent (the default); mcmc or consistency for a transcript of lloyd; none keeps the last iterate.",
+            rich_help_panel="Algorithm",
+            show_default=False,
+        ),
+    ] = None,
+    inferred: Annotated[
+        Path | None,
+        typer.Option(
+            help="An inferred data set, as `recoup infer -o` writes it, to report on instead of inferring again.",
+            rich_help_panel="Algorithm",
+            show_default=False,
+        ),
+    ] = None,
+    level: Annotated[float, typer.Option(help="The coverage of the intervals.", rich_help_panel="Algorithm")] = 0.9,
+    intervals: Annotated[
+        bool,
+        typer.Option("--intervals/--no-intervals", help="Without them it is quicker.", rich_help_panel="Algorithm"),
+    ] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Of inference and refit.", rich_help_panel="Algorithm")] = 0,
+    title: Annotated[
+        str | None, typer.Option(help="Of the page; it is public.", rich_help_panel="Output", show_default=False)
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write one page about a result: what was promised, the clusters, how sure they are. Costs no privacy.
+
+    The page is a single file that needs no network. Example:
+
+        recoup report out/transcript.json -o report.html
+    """
+    from recoup.commands import output as out
+    from recoup.commands.progress import Progress
+    from recoup.inference.infer import infer as read
+    from recoup.inference.inferred import InferredDataset
+    from recoup.inference.intervals import draws_for
+    from recoup.inference.refit import refit
+    from recoup.report.facts import without_picture
+    from recoup.report.profiles import size_words
+    from recoup.report.write import write_report
+    from recoup.transcript import NOT_PRIVATE, Transcript
+
+    if inferred is not None and method is not None:
+        raise ParameterError("--inferred and --method exclude each other: the data set was inferred by its own method.")
+    if intervals:
+        draws_for(level, None)
+    released = Transcript.load(transcript)
+    folder = output.parent
+    if output.is_dir():
+        raise ParameterError(f"{str(output)!r} is a folder: name the page with -o, such as -o report.html.")
+    options.writable_folder(folder)
+    with Progress():
+        data = None if inferred is None else InferredDataset.load(inferred)
+        if data is None and method is not ReportMethod.none:
+            chosen: Any = ReportMethod.maxent.value if method is None else method.value
+            data = read(released, chosen, random_state=seed)
+        centers = refit(released, data, random_state=seed)
+        facts = write_report(
+            output,
+            released,
+            centers,
+            data,
+            level=level if intervals else None,
+            title=title,
+            seed=seed,
+            exact=inferred is None,
+        )
+    out.say(out.privacy_sentence(released.privacy))
+    if as_json:
+        out.print_json({"report": str(output)} | without_picture(facts))
+        return
+    clusters = facts["profiles"]["clusters"]
+    rows = [[str(cluster["label"]), size_words(cluster), cluster["sentence"]] for cluster in clusters]
+    kind = "" if facts["private"] else f", {NOT_PRIVATE}"
+    out.print_table(f"{facts['title']}{kind}", ["cluster", "records", "what it is like"], rows, left=3)
+    out.say(f"Open {output}.")

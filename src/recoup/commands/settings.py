@@ -1,0 +1,74 @@
+"""Files that people write by hand, bounds and configurations: TOML or JSON, each name once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from recoup.errors import ParameterError
+
+SUFFIXES = (".toml", ".json")
+
+
+class Written(str):
+    """A decimal as it was written: 0.1 is one tenth, not the float next to it."""
+
+    __slots__ = ()
+
+
+def read_settings(path: Path, *, what: str, exact: bool = False, error: type[ParameterError] = ParameterError) -> Any:
+    """Read a TOML file, or a JSON file, by the ending of its name.
+
+    Args:
+        path: the file.
+        what: it is, for errors.
+        exact: keep decimals as the text that was written.
+        error: to raise.
+
+    Returns:
+        The value; of a JSON file it may be of any kind.
+
+    Raises:
+        ParameterError: the file is not there, cannot be read, is malformed, or uses a name twice.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "run.toml"
+    ...     _ = path.write_text("epsilon = 0.1")
+    ...     read_settings(path, what="config file", exact=True)
+    {'epsilon': '0.1'}
+    """
+    number: Any = Written if exact else float
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise error(f"the {what} {str(path)!r} is not there.") from None
+    except OSError as found:
+        raise error(f"the {what} {str(path)!r} cannot be read: {found.strerror}.") from None
+    except UnicodeDecodeError:
+        raise error(f"the {what} {str(path)!r} is not a text file.") from None
+    try:
+        if path.suffix.lower() == ".json":
+            return json.loads(text, object_pairs_hook=_unique, parse_float=number)
+        import tomllib
+
+        return tomllib.loads(text, parse_float=number)
+    except _TwiceError as twice:
+        raise error(f"the {what} {str(path)!r} names {str(twice)!r} twice: declare it once.") from None
+    except (ValueError, RecursionError) as found:
+        kind = "JSON" if path.suffix.lower() == ".json" else "TOML"
+        raise error(f"the {what} {str(path)!r} is not {kind}: {found}.") from None
+
+
+class _TwiceError(Exception):
+    """A JSON object holds a name twice."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for name, item in pairs:
+        if name in value:
+            raise _TwiceError(name)
+        value[name] = item
+    return value

@@ -1,0 +1,91 @@
+"""How well the inferred data explains each round, and how far the method that made it can be trusted."""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+from typing import Any
+
+import numpy as np
+
+from recoup.inference.diagnostics import Diagnostics, residuals_of
+from recoup.report.result import Result
+from recoup.report.rounds import asked_by
+
+# The mean of |noise| / scale, and its standard deviation: Laplace, Gaussian.
+_EXPECTED = {"laplace": (1.0, 1.0), "gaussian": (sqrt(2 / pi), sqrt(1 - 2 / pi))}
+_WIDTH = 3.0  # standard deviations: one round in several hundred would be outside by chance
+_MOST_STEPS = 400
+
+
+def fit_facts(result: Result) -> dict[str, Any]:
+    """The misfit of each round in units of its noise, with what noise alone would leave.
+
+    Args:
+        result: what the report is about.
+
+    Returns:
+        JSON: for each block of each round its residual, the expected one, the range of chance, and a verdict; the
+        solver's certificate; the chains where a sampler ran.
+    """
+    transcript = result.transcript
+    data = result.world if result.inferred is None else result.inferred
+    points = transcript.context.domain.to_unit(data.points)
+    misfits, _ = residuals_of(transcript.context, transcript.rounds, points, data.weights)
+    mean, deviation = _EXPECTED[transcript.context.mechanism]
+    rows = []
+    for misfit, answered in zip(misfits, transcript.rounds, strict=True):
+        sizes = {block.name: block.size for block in answered.query.sensitivity(transcript.context.domain).blocks}
+        for name, value in misfit.by_block.items():
+            width = _WIDTH * deviation / sqrt(sizes[name])
+            low, high = max(0.0, mean - width), mean + width
+            rows.append(
+                {
+                    "round": misfit.round + 1,
+                    "asked": asked_by(answered)["words"],
+                    "block": f"{name}s",
+                    "values": sizes[name],
+                    "residual": value,
+                    "low": low,
+                    "high": high,
+                    "verdict": "above" if value > high else "below" if value < low else "within",
+                }
+            )
+    return {
+        "expected": mean,
+        "method": data.method,
+        "rows": rows,
+        "solver": _solver(data.diagnostics),
+        "chains": _chains(data.diagnostics),
+    }
+
+
+def _solver(found: Diagnostics | None) -> list[dict[str, str]]:
+    if found is None:
+        return []
+    rows = [("converged", "yes" if found.converged else "no: the result may not be the optimum")]
+    if found.gap_per_row is not None:
+        rows.append(("certified gap to the optimum", f"{found.gap_per_row:.2g} nats for each noisy value"))
+    if found.n_iterations is not None:
+        rows.append(("steps of the solver", f"{found.n_iterations:,}"))
+    if found.primal_residual is not None and found.dual_residual is not None:
+        rows.append(("residuals of the consistency step", f"{found.primal_residual:.1g}, {found.dual_residual:.1g}"))
+    rows.append(("log-likelihood of the transcript", f"{found.log_likelihood:,.1f}, up to a constant"))
+    return [{"name": name, "value": value} for name, value in rows]
+
+
+def _chains(found: Diagnostics | None) -> dict[str, Any] | None:
+    if found is None or found.log_likelihood_trace is None or found.acceptance is None:
+        return None
+    traces = []
+    for trace in found.log_likelihood_trace:
+        kept = np.unique(np.linspace(0, len(trace) - 1, min(len(trace), _MOST_STEPS)).round().astype(int))
+        traces.append([float(v) for v in trace[kept]])
+    n_values = sum(len(trace) for trace in traces)
+    return {
+        "traces": traces if n_values else [],
+        "acceptance": [float(v) for v in found.acceptance],
+        "best_step": None if found.best_step is None else [int(v) for v in found.best_step],
+        "ess": found.ess,
+        "r_hat": found.r_hat,
+        "interrupted": found.interrupted,
+    }

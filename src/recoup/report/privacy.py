@@ -1,0 +1,171 @@
+"""What was promised, in plain words and in numbers, and what the promise does not cover."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp
+from typing import Any
+
+from recoup.report.numbers import count, figure
+from recoup.transcript import NOT_PRIVATE
+
+_MECHANISMS = {
+    "laplace": "integer Laplace noise on every number that was asked for",
+    "gaussian": "discrete Gaussian noise on every number that was asked for",
+    "exponential": "a noisy choice among candidates",
+}
+_DOMAINS = {
+    "box": "the box of the bounds: a value outside its bounds counts as the bound",
+    "l1": "an L1 ball inside the bounds: a record outside it is moved to its nearest point",
+    "l2": "an L2 ball inside the bounds: a record outside it is moved to its nearest point",
+}
+_NOISE = {
+    False: ("secure", "drawn from the operating system's entropy; no seed exists"),
+    True: ("simulated", "drawn from a seed: NOT PRIVATE"),
+}
+
+
+def best_guess(epsilon: float, delta: float = 0.0) -> float:
+    """How often at most somebody guesses right whether a record was in the table, at even odds beforehand.
+
+    The bound is (e^epsilon + delta) / (1 + e^epsilon), whatever else is known.
+
+    >>> round(best_guess(1.0), 3), best_guess(0.0), best_guess(1000.0)
+    (0.731, 0.5, 1.0)
+    """
+    if epsilon > 700:
+        return 1.0
+    return min(1.0, (exp(epsilon) + delta) / (1.0 + exp(epsilon)))
+
+
+def privacy_facts(privacy: Mapping[str, Any], *, n_records: int | None = None, lost: float = 0.0) -> dict[str, Any]:
+    """The privacy statement as the report says it.
+
+    Args:
+        privacy: the statement of a transcript or a model.
+        n_records: the declared number of records, which is public.
+        lost: what a crash spent without an answer, as an epsilon or rho.
+
+    Returns:
+        JSON: whether it is private; words; numbers, each with its meaning; the bounds; what is not covered.
+
+    >>> from recoup import Box, KMeans, release
+    >>> transcript = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1)
+    >>> privacy_facts(transcript.privacy)["words"][0]
+    'Seeing all of this, nobody can tell for sure whether any one record was in the table: where both are ...'
+    """
+    epsilon, delta = float(privacy["epsilon"]), float(privacy["delta"])
+    private = privacy["noise"] != "simulated"
+    low, high = privacy["bounds"]["low"], privacy["bounds"]["high"]
+    names = privacy["bounds"]["columns"] or [f"column {j}" for j in range(len(low))]
+    return {
+        "private": private,
+        "statement": str(privacy["statement"]),
+        "warning": None if private else _warning(),
+        "words": _words(epsilon, delta, str(privacy["unit"]), private),
+        "numbers": _numbers(privacy, epsilon, delta, n_records, lost),
+        "bounds": [
+            {"column": str(name), "low": float(a), "high": float(b)}
+            for name, a, b in zip(names, low, high, strict=True)
+        ],
+        "not_covered": _not_covered(privacy, n_records, delta),
+    }
+
+
+def _warning() -> dict[str, str]:
+    return {
+        "title": NOT_PRIVATE,
+        "text": (
+            "The noise came from a seed, for an experiment. Whoever has the seed can take it off again, so treat this "
+            "page like the records themselves. What is said about privacy below is what secure noise of the same size "
+            "would have promised."
+        ),
+    }
+
+
+def _words(epsilon: float, delta: float, unit: str, private: bool) -> list[str]:
+    one = unit == "one record"
+    who, them = ("any one record was", "it") if one else (f"all {unit} were", "them")
+    right = round(100 * best_guess(epsilon, delta))
+    if right < 100:
+        first = (
+            f"Seeing all of this, nobody can tell for sure whether {who} in the table: where both are equally likely "
+            f"beforehand, a guess is right at most {right} times in 100."
+        )
+    else:
+        first = (
+            f"At this epsilon the promise is weak: a guess whether {who} in the table could be right nearly every time."
+        )
+    factor = f"{exp(epsilon):.3g}" if epsilon < 50 else f"e^{epsilon:g}"
+    second = (
+        f"With {them} or without {them}, every possible release is at most {factor} times as likely (e to the power of "
+        f"{figure(epsilon)})"
+    )
+    second += f", up to an extra probability of {delta:g}." if delta else "."
+    third = (
+        "This holds whatever else is known, and for everything here: the inferred data, the clusters, the pictures and "
+        "the intervals were computed from the noisy answers alone, so they cost nothing further."
+    )
+    return [first if private else f"With secure noise: {first[0].lower()}{first[1:]}", second, third]
+
+
+def _numbers(
+    privacy: Mapping[str, Any], epsilon: float, delta: float, n_records: int | None, lost: float
+) -> list[dict[str, str]]:
+    simulated = bool(privacy["noise"] == "simulated")
+    spent = float(privacy["spent"])
+    mechanisms = [_MECHANISMS.get(name, name) for name in str(privacy["mechanism"]).split(" and ")]
+    rows = [
+        ("epsilon", figure(epsilon, 6), "the privacy budget of this release; smaller promises more"),
+        ("delta", f"{delta:g}", "0: the promise has no exception" if delta == 0 else "the largest extra probability"),
+        ("spent", figure(spent, 6), f"of epsilon, by OpenDP's own privacy map{', lost rounds included' * (lost > 0)}"),
+        ("neighbours", "add or remove", "two tables are neighbours if one is the other with a unit more"),
+        ("unit", str(privacy["unit"]), "what is protected as a whole"),
+        ("mechanism", str(privacy["mechanism"]), "; ".join(mechanisms)),
+        ("noise", *_NOISE[simulated]),
+        ("domain", str(privacy["domain"]), _DOMAINS.get(str(privacy["domain"]), "declared")),
+    ]
+    if n_records is not None:
+        rows.append(("declared records", count(n_records), "a public number that was typed, not counted"))
+    rows.append(("version", f"Recoup {privacy['version']}", "that released it"))
+    return [{"name": name, "value": value, "meaning": meaning} for name, value, meaning in rows]
+
+
+def _not_covered(privacy: Mapping[str, Any], n_records: int | None, delta: float) -> list[dict[str, str]]:
+    unit = str(privacy["unit"])
+    more = "more than one record" if unit == "one record" else f"more than {unit.split()[0]} records"
+    rows = [
+        (
+            "Bounds taken from the data",
+            "The bounds below were declared as public knowledge. If they were computed from the table, or by a step "
+            "before this one that looked at it, the promise does not hold.",
+        ),
+        (
+            "Other releases",
+            "Every further release from the same records adds its own epsilon. Only a shared ledger adds them up; what "
+            "was published outside it is not counted here.",
+        ),
+        (
+            f"People with {more}",
+            "The limit is declared and not enforced. Somebody with twice as many is protected with twice the epsilon.",
+        ),
+        (
+            "Exact helpers",
+            "Labels from predict, distances from transform and values of score are exact functions of the records that "
+            "they are given. They are for local use and are not on this page.",
+        ),
+        (
+            "Time and machines",
+            "How long a run took, how much memory it used, and who may read the table or the machine are not hidden.",
+        ),
+        (
+            "What is true of many",
+            "A conclusion about a group can be drawn about its members, whether they are in the table or not.",
+        ),
+    ]
+    if n_records is not None:
+        rows.append(("The declared number of records", "It is public as it was typed, like column names and titles."))
+    if delta:
+        text = "With up to this probability the bound may be exceeded: delta should be far below 1 / N."
+        rows.append(("Events of probability delta", text))
+    return [{"title": title, "text": text} for title, text in rows]

@@ -1,0 +1,114 @@
+"""What each round asked, in words and in numbers: shared by the budget, the picture and the fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recoup.context import Context
+from recoup.queries.base import Array
+from recoup.queries.grid import GridQuery
+from recoup.queries.histogram import HistogramQuery
+from recoup.queries.voronoi import VoronoiQuery
+from recoup.report.numbers import count
+from recoup.transcript import Round, Transcript
+
+
+def asked_by(answered: Round) -> dict[str, Any]:
+    """What a round asked for.
+
+    Args:
+        answered: the round.
+
+    Returns:
+        JSON: a kind ("total", "grid", "marginals", "counts", "sums"), the number of cells, and words.
+
+    >>> from recoup import Box, KMeans, release
+    >>> transcript = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1)
+    >>> asked_by(transcript.rounds[0])
+    {'kind': 'sums', 'cells': 2, 'words': 'counts and sums in 2 cells'}
+    """
+    query = answered.query
+    if isinstance(query, GridQuery):
+        sides = query.sides
+        shape = " x ".join(str(side) for side in sides) if len(sides) <= 3 else f"{sides[0]} bins in each column"
+        return {"kind": "grid", "cells": query.size, "words": f"counts on a grid of {shape} cells"}
+    if isinstance(query, HistogramQuery):
+        one_way = all(len(marginal.columns) == 1 for marginal in query.marginals)
+        bins = query.marginals[0].size
+        what = f"a histogram of each column, {bins} bins" if one_way else f"{len(query.marginals)} joint histograms"
+        return {"kind": "marginals", "cells": query.size, "words": what}
+    if isinstance(query, VoronoiQuery):
+        k = query.n_cells
+        if query.sums == "none":
+            words = "the number of records" if k == 1 else f"counts in {count(k)} cells"
+            return {"kind": "total" if k == 1 else "counts", "cells": k, "words": words}
+        return {"kind": "sums", "cells": k, "words": f"counts and sums in {count(k)} {'cell' if k == 1 else 'cells'}"}
+    return {"kind": "other", "cells": query.size, "words": f"{count(query.size)} numbers"}
+
+
+def noisy_cell_means(context: Context, answered: Round) -> Array | None:
+    """Where a round alone would put the middle of each of its cells, in the unit domain; none without sums.
+
+    A cell with a noisy count below 1 keeps its centre; relative sums are offsets from it.
+    """
+    query = answered.query
+    if not isinstance(query, VoronoiQuery) or query.sums == "none":
+        return None
+    counts = answered.noisy[: query.n_cells, None]
+    sums = answered.noisy[query.n_cells :].reshape(query.centers.shape)
+    usable = counts >= 1.0
+    start = query.centers if query.sums == "relative" else 0.0
+    return context.domain.clip(np.where(usable, start + sums / np.where(usable, counts, 1.0), query.centers))
+
+
+def budget_facts(transcript: Transcript) -> dict[str, Any]:
+    """What each round cost, how that was split, and how noisy its counts were.
+
+    Args:
+        transcript: what was released.
+
+    Returns:
+        JSON: the measure ("epsilon" or "rho"), total, spent, lost, and the rounds.
+
+    >>> from recoup import Box, KMeans, release
+    >>> transcript = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1)
+    >>> facts = budget_facts(transcript)
+    >>> len(facts["rounds"]), round(facts["rounds"][0]["share"], 6)
+    (5, 0.2)
+    """
+    context = transcript.context
+    pure = context.budget_measure == "pure"
+    total = float(context.budget.amount)
+    rounds = []
+    for t, answered in enumerate(transcript.rounds, start=1):
+        weights = np.array(answered.weights, dtype=np.float64) ** (1 if pure else 2)
+        names = answered.query.sensitivity(context.domain).names
+        price = float(answered.price.amount)
+        count_noise = None
+        if "count" in names:
+            count_noise = context.noise.deviation(float(answered.scales[answered.block("count", context)][0]))
+        rounds.append(
+            asked_by(answered)
+            | {
+                "round": t,
+                "price": price,
+                "share": price / total,
+                "parts": [
+                    {"name": f"{name}s", "price": price * float(part), "share": price * float(part) / total}
+                    for name, part in zip(names, weights / weights.sum(), strict=True)
+                ],
+                "count_noise": count_noise,
+            }
+        )
+    lost = float(sum(transcript.lost) + (transcript.pending or 0)) * total
+    return {
+        "measure": "epsilon" if pure else "rho",
+        "total": total,
+        "spent": float(transcript.amount_spent),
+        "epsilon": float(context.epsilon),
+        "delta": float(context.delta),
+        "lost": lost,
+        "rounds": rounds,
+    }

@@ -1,0 +1,67 @@
+"""From a transcript to a file: the one function that commands, estimators and the demo call."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from recoup.errors import ParameterError
+from recoup.files import write_whole
+from recoup.inference.inferred import InferredDataset
+from recoup.queries.base import Array
+from recoup.report.facts import gather
+from recoup.report.page import render
+from recoup.transcript import Transcript
+
+LARGEST_PAGE = 3_000_000  # bytes
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    transcript: Transcript,
+    centers: Array,
+    inferred: InferredDataset | None = None,
+    *,
+    level: float | None = 0.9,
+    title: str | None = None,
+    seed: int = 0,
+    exact: bool = False,
+) -> dict[str, Any]:
+    """Write the report of a result as one HTML file.
+
+    Args:
+        path: where to; the file appears only when it is complete.
+        transcript: what was released.
+        centers: (K, d) in the user's units.
+        inferred: the data they were refitted on; none for the algorithm's own answer.
+        level: the wanted coverage of the intervals; none leaves them out, which is quicker.
+        title: of the page.
+        seed: of the report's own harmless randomness.
+        exact: whether the centres came from the transcript by this seed too.
+
+    Returns:
+        What the page says, as `gather` found it.
+
+    Guarantees: reads nothing but its arguments, so it costs no privacy; the same arguments write the same bytes.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from recoup import Box, KMeans, refit, release
+    >>> x = np.random.default_rng(0).uniform(size=(500, 2))
+    >>> transcript = release(KMeans(n_clusters=2, n_rounds=2), x, domain=Box([0, 0], [1, 1]), epsilon=5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     facts = write_report(f"{folder}/report.html", transcript, refit(transcript))
+    >>> facts["title"]
+    '2 private clusters in 2 columns'
+    """
+    facts = gather(transcript, centers, inferred, level=level, title=title, seed=seed, exact=exact)
+    write_page(path, facts)
+    return facts
+
+
+def write_page(path: str | os.PathLike[str], facts: dict[str, Any]) -> None:
+    """Write gathered facts as one HTML file."""
+    try:
+        write_whole(path, render(facts))
+    except OSError as error:
+        raise ParameterError(f"the report cannot be written to {os.fspath(path)!r}: {error.strerror}.") from None

@@ -1,0 +1,389 @@
+"""The benchmark: its structure, never its times."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+from typer.testing import CliRunner
+
+from recoup.bench import cluster, inference, page, release, run, spark, streaming, tables
+from recoup.bench.cluster import Job, PartitionCost, round_seconds, simulate_round
+from recoup.bench.data import blobs
+from recoup.bench.foreign import running_diffprivlib
+from recoup.bench.growth import fit_growth
+from recoup.bench.memory import peak_growth
+from recoup.bench.results import PARTS, Part, Race
+from recoup.bench.roofline import pass_load
+from recoup.bench.timing import race
+from recoup.cli import app
+from recoup.commands.bench import Which
+from recoup.errors import ParameterError
+
+# ---- timing and memory ----
+
+
+def test_contestants_take_turns_and_every_turn_begins_with_another():
+    calls = []
+
+    def contestant(name, times):
+        remaining = iter(times)
+        return lambda: calls.append(name) or next(remaining)
+
+    contestants = {"a": contestant("a", [3.0, 1.0, 2.0]), "b": contestant("b", [5.0, 6.0, 4.0])}
+    assert race(contestants, repeats=3) == {"a": 1.0, "b": 4.0}
+    assert "".join(calls) == "abbaab"
+
+
+def test_a_race_without_patience_still_gives_everyone_a_turn():
+    calls = []
+    assert race({"a": lambda: calls.append("a") or 1.0, "b": lambda: 2.0}, repeats=9, patience=-1.0) == {
+        "a": 1.0,
+        "b": 2.0,
+    }
+    assert calls == ["a"]
+    with pytest.raises(ParameterError, match="at least one turn"):
+        race({}, repeats=0)
+
+
+def test_peak_memory_is_that_of_the_work_alone(tmp_path, monkeypatch):
+    (tmp_path / "memory_works.py").write_text(
+        "def before(n):\n    bytearray(b'x') * n\n    return lambda: None\n"
+        "def during(n):\n    return lambda: len(bytearray(b'x') * n)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    works = importlib.import_module("memory_works")
+    assert 90 < peak_growth(works.during, 100 << 20) < 130
+    assert peak_growth(works.before, 100 << 20) < 30  # what preparation took and gave back is not counted
+
+
+# ---- growth ----
+
+
+def test_growth_is_found_in_noisy_times():
+    rng = np.random.default_rng(0)
+    shapes = [{"n": n, "d": d, "k": k} for n in (1e4, 1e5, 1e6) for d in (2, 10, 50) for k in (5, 15, 100)]
+    seconds = [1e-9 * s["n"] * s["d"] ** 0.8 * s["k"] ** 0.5 * rng.lognormal(sigma=0.05) for s in shapes]
+    growth = fit_growth(shapes, seconds)
+    assert growth.exponents == pytest.approx({"n": 1.0, "d": 0.8, "k": 0.5}, abs=0.05)
+    assert 1.03 < growth.misfit < 1.08
+    assert growth.n_points == 27
+
+
+@pytest.mark.parametrize("shapes", [[], [{"n": 10.0}], [{"n": 10.0}, {"n": 10.0}], [{"n": 1.0, "k": 1.0}] * 2])
+def test_growth_that_cannot_be_told_is_refused(shapes):
+    with pytest.raises(ParameterError, match="cannot tell the growth"):
+        fit_growth(shapes, [1.0] * len(shapes))
+
+
+# ---- contestants ----
+
+
+def test_the_grid_covers_what_it_says_and_stays_under_its_cap():
+    shapes = list(release.shapes(False))
+    assert {n for n, _, _ in shapes} == {10**4, 10**5, 10**6, 10**7}
+    assert {d for _, d, _ in shapes} == {2, 10, 50}
+    assert {k for _, _, k in shapes} == {5, 15, 100}
+    assert max(n * d for n, d, _ in shapes) == release.MAX_VALUES
+    assert set(release.shapes(True)) < set(shapes)
+    assert {n for n, _, _ in release.shapes(False, 10**6)} == {10**4, 10**5, 10**6}
+
+
+def test_plain_lloyd_is_lloyd():
+    x, start = blobs(70_000, 2, 3), np.array([[0.1, 0.2], [-0.3, 0.4], [9.0, 9.0]])
+    centers = start
+    for _ in range(3):
+        cells = ((x[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
+        centers = np.array([x[cells == c].mean(axis=0) if (cells == c).any() else centers[c] for c in range(3)])
+    np.testing.assert_allclose(release.plain_lloyd(x, start, 3), centers, rtol=1e-9)
+    np.testing.assert_array_equal(centers[2], [9.0, 9.0])
+
+
+def test_a_python_without_diffprivlib_is_refused(tmp_path, capfd):
+    with pytest.raises(ParameterError, match="cannot run diffprivlib"), running_diffprivlib(sys.executable, tmp_path):
+        pass
+    assert "diffprivlib" in capfd.readouterr().err
+    with pytest.raises(ParameterError, match="cannot be started"), running_diffprivlib(str(tmp_path / "no"), tmp_path):
+        pass
+
+
+@pytest.fixture
+def other_python(tmp_path):
+    """An interpreter whose diffprivlib checks what it is asked for, and does nothing."""
+    package = tmp_path / "diffprivlib"
+    package.mkdir()
+    (package / "__init__.py").write_text("__version__ = '0.0'\n")
+    (package / "models.py").write_text(
+        "class KMeans:\n"
+        "    def __init__(self, n_clusters, epsilon, bounds, random_state):\n"
+        "        assert epsilon == 1.0 and len(bounds[0]) == 3\n"
+        "    def fit(self, records):\n"
+        "        assert records.shape == (4, 3)\n"
+    )
+    program = tmp_path / "python"
+    # The worker is started isolated; here, and only here, it must find a package that is not installed.
+    program.write_text(f'#!/bin/sh\nshift\nPYTHONPATH={tmp_path} exec {sys.executable} -P "$@"\n')
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_another_interpreter_takes_part(other_python, tmp_path):
+    with running_diffprivlib(other_python, tmp_path) as peer:
+        assert peer.version == "0.0"
+        peer.load(np.zeros((4, 3)))
+        assert peer.fit(2) >= 0.0
+        assert not (tmp_path / "records.npy").exists()
+    with running_diffprivlib(None, tmp_path) as nobody:
+        assert nobody is None
+
+
+def test_the_load_of_a_pass_is_dominated_by_distances():
+    assert pass_load(10, 100).operations == 3 * 10 * 100 + 7 * 100 + 6 * 10
+    assert pass_load(10, 100).bytes == pass_load(10, 5).bytes == 40
+
+
+# ---- the cluster ----
+
+COST = PartitionCost(per_record=1e-7, per_task=0.3, per_job=2.0)
+
+
+def job(n_records=10**9, n_cores=50):
+    return Job(n_records=n_records, n_columns=10, n_clusters=15, n_rounds=5, n_cores=n_cores)
+
+
+def test_partitions_cover_the_records_and_are_not_too_many():
+    for n in (1, 10**6, 10**9, 10**12, 10**12 + 1):
+        found = job(n)
+        assert (found.n_tasks - 1) * found.records_per_task < n <= found.n_tasks * found.records_per_task
+        assert found.n_tasks <= cluster.MOST_TASKS
+    assert job().driver_bytes == 5 * 15 * 11 * 24  # whatever the number of records
+    assert job().shuffle_bytes == job().n_tasks * 165 * cluster.ROW_BYTES
+
+
+def test_without_mishaps_the_simulation_is_the_formula():
+    for n_cores in (1, 7, 597, 10_000):
+        calm = simulate_round(job(n_cores=n_cores), COST, np.random.default_rng(0), failure=0.0, spread=0.0)
+        assert calm.seconds == pytest.approx(round_seconds(job(n_cores=n_cores), COST))
+        assert (calm.n_failed, calm.answered) == (0, True)
+
+
+def test_a_simulated_round_never_beats_its_work_and_failures_cost_time():
+    found = job()
+    work = found.n_tasks * (COST.per_task + found.records_per_task * COST.per_record)
+    smooth = simulate_round(found, COST, np.random.default_rng(1), failure=0.0)
+    rough = simulate_round(found, COST, np.random.default_rng(1), failure=0.2)
+    assert smooth.seconds >= COST.per_job + 0.95 * work / found.n_cores  # the mean of 597 factors is not exactly 1
+    assert rough.seconds > smooth.seconds
+    # Expected: 597 * (0.2 + 0.04 + 0.008 + 0.0016) = 149, with a deviation of about 12.
+    assert 90 < rough.n_failed < 210
+
+
+def test_a_task_that_always_fails_ends_the_round():
+    dead = simulate_round(job(10**8), COST, np.random.default_rng(0), failure=1.0)
+    assert not dead.answered
+    assert dead.n_failed == cluster.MAX_ATTEMPTS * job(10**8).n_tasks
+
+
+# ---- parts and pages ----
+
+
+@pytest.fixture(scope="module")
+def parts():
+    """Every part, measured on next to nothing; without Spark, and with memory not measured."""
+    # One thread: on a busy machine the threads of others wait for each other.
+    with pytest.MonkeyPatch.context() as patch, threadpool_limits(1):
+        grid = [(n, d, k) for n in (200, 400) for d in (2, 3) for k in (2, 3)]
+        patch.setattr(release, "shapes", lambda quick, max_records: grid)
+        patch.setattr(release, "peak_growth", lambda prepare, *arguments: float(len(arguments)))
+        patch.setattr(streaming, "peak_growth", lambda prepare, *arguments: 12.0)
+        limits = {"bandwidth": 1e10, "copy": 1e10, "arithmetic": 1e10}
+        point = {"what": "pass", "n_columns": 2, "n_clusters": 3, "bytes": 8, "operations": 35, "seconds": 1e-8}
+        roof = limits | {"points": [point | {"memory": 0.08, "arithmetic": 0.35}]}
+        patch.setattr(release, "measure_roofline", lambda quick: roof)
+        base = inference.Shape(n_rounds=2, n_clusters=2, n_points=300)
+        shapes = [base, inference.Shape(n_rounds=3, n_clusters=2, n_points=300), inference.Shape(n_points=200)]
+        patch.setattr(inference, "shapes", lambda quick: shapes)
+        patch.setattr(spark, "what_is_missing", lambda: "Java")
+        patch.setattr(spark, "_SIZES", (10**8, 10**9))
+        found = [
+            release.measure_release(quick=True),
+            inference.measure_inference(quick=True, max_records=500),
+            streaming.measure_streaming(quick=True, max_records=2000),
+            spark.measure_spark(quick=True, max_records=8000),
+        ]
+    return {part.name: part for part in found}
+
+
+def test_every_part_measures_every_contestant(parts):
+    assert tuple(parts) == PARTS
+    for r in parts["release"].races:
+        assert tuple(r.seconds) == release.METHODS
+        assert r.seconds[release.DIFFPRIVLIB] is None
+        assert all(value > 0 for name, value in r.seconds.items() if name != release.DIFFPRIVLIB)
+    assert len(parts["release"].races) == 8
+    assert parts["release"].facts["memory"]["megabytes"][release.OURS] == 4.0
+    assert "diffprivlib was not measured" in parts["release"].notes[0]
+    assert [r.shape["n_rows"] for r in parts["inference"].races] == [12, 18, 225]
+    assert [r.shape["dtype"] for r in parts["streaming"].races] == ["float64", "float32"]
+    assert parts["spark"].races == ()
+    assert parts["spark"].notes == ("Spark was not measured: Java is missing.",)
+    assert [row["n_records"] for row in parts["spark"].facts["projection"]] == [10**8, 10**9]
+
+
+def test_parts_survive_json(parts):
+    for part in parts.values():
+        assert Part.from_json(json.loads(json.dumps(part.to_json(), allow_nan=False))) == part
+
+
+def test_a_ratio_needs_both():
+    r = Race(shape={}, seconds={"a": 1.0, "b": None})
+    assert r.ratio("a", "b") is None
+    assert r.ratio("b", "a") is None
+    assert r.ratio("a", "absent") is None
+
+
+def test_tables_are_rectangular_and_say_what_is_missing(parts):
+    for part in parts.values():
+        for table in tables.tables_of(part) + (tables.cluster_tables(part) if part.name == "spark" else []):
+            assert table.rows
+            assert {len(row) for row in table.rows} == {len(table.header)}
+    text = page.performance_text(parts)
+    assert text.count(tables.NOT_MEASURED) == 8 + 2  # a line of the release table each, and two notes
+    for title in ("Release", "Inference", "Files larger than memory", "Spark"):
+        assert f"## {title}" in text
+
+
+def test_a_machine_that_is_busy_says_so(parts):
+    part = parts["streaming"]
+    calm = {**part.machine, "cores": 2, "load": [0.5, 1.0]}
+    busy = calm | {"load": [0.5, 9.0]}
+    sentences = [
+        tables.machine_sentence(Part(name="streaming", quick=False, machine=machine, races=part.races))
+        for machine in (calm, busy)
+    ]
+    assert tables.BUSY not in sentences[0]
+    assert sentences[1].endswith(f"Load: 0.5 to 9; {tables.BUSY}")
+
+
+def test_pages_keep_prose_and_other_parts(parts, tmp_path):
+    before = f"# Mine\nfirst\n{page.BEGIN}\nold figures\n{page.END}\nlast\n"
+    (tmp_path / "performance.md").write_text(before)
+    held, files = page.write_pages(tmp_path, [parts["inference"]])
+    assert list(held) == ["inference"]
+    held, files = page.write_pages(tmp_path, [parts["spark"], parts["release"]])
+    assert list(held) == ["release", "inference", "spark"]  # always in this order
+    text = (tmp_path / "performance.md").read_text()
+    assert text.startswith(f"# Mine\nfirst\n{page.BEGIN}\n![")
+    assert text.endswith(f"{page.END}\nlast\n")
+    assert "old figures" not in text
+    assert "## Inference" in text
+    assert "## Files" not in text
+    assert "Five rounds, projected" in (tmp_path / "cluster.md").read_text()
+    assert (tmp_path / "images" / "performance.png").read_bytes()[1:4] == b"PNG"
+    assert {path.relative_to(tmp_path).as_posix() for path in files} == {
+        "performance.md", "cluster.md", "images/performance.png", "data/performance.json",
+    }  # fmt: skip
+    assert page.read_parts(tmp_path / "data" / "performance.json") == held
+    page.write_pages(tmp_path, [])
+    assert (tmp_path / "performance.md").read_text() == text
+
+
+@pytest.mark.parametrize("text", ["no markers", f"{page.END}{page.BEGIN}", f"{page.BEGIN}{page.BEGIN}{page.END}"])
+def test_a_page_without_a_place_is_left_alone(parts, tmp_path, text):
+    (tmp_path / "performance.md").write_text(text)
+    with pytest.raises(ParameterError, match="has no place for results"):
+        page.write_pages(tmp_path, [parts["streaming"]])
+    assert [path.name for path in tmp_path.iterdir()] == ["performance.md"]
+    assert (tmp_path / "performance.md").read_text() == text
+
+
+def test_a_foreign_results_file_is_refused(tmp_path):
+    (tmp_path / "results.json").write_text('{"a": 1}')
+    with pytest.raises(ParameterError, match="not a file that recoup bench wrote"):
+        page.read_parts(tmp_path / "results.json")
+
+
+def test_numbers_are_short():
+    assert [tables.short(value) for value in (0.5, 99.96, 999.6, 1e6, 0.0)] == [
+        "0.500",
+        "100",
+        "1000",
+        "1,000,000",
+        "0.00",
+    ]
+
+
+def test_spark_needs_pyspark_and_java(monkeypatch, tmp_path):
+    monkeypatch.setattr(spark.importlib.util, "find_spec", lambda name: None)
+    assert spark.what_is_missing() == "PySpark"
+    monkeypatch.setattr(spark.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert spark.what_is_missing() == "Java"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").write_text("#!/bin/sh\n")
+    (tmp_path / "bin" / "java").chmod(0o755)
+    assert spark.what_is_missing() is None
+
+
+def test_the_cost_of_a_partition_is_put_together_from_its_sizes(monkeypatch):
+    monkeypatch.setattr(spark, "race", lambda contestants, repeats: {n: 0.5 + 1e-3 * int(n) for n in contestants})
+    cost = spark.partition_cost((10, 100, 1000))
+    assert cost.per_record == pytest.approx(1e-3)
+    assert cost.per_task == pytest.approx(0.5)
+    assert math.isclose(cost.per_job, 0.0)
+
+
+# ---- the command ----
+
+
+def bench(*arguments):
+    return CliRunner().invoke(app, ["bench", *(str(a) for a in arguments)])
+
+
+@pytest.fixture
+def measured(parts, monkeypatch):
+    asked = []
+
+    def run_parts(names, *, quick, diffprivlib, max_records, say):
+        asked.append((tuple(names), quick, diffprivlib, max_records))
+        yield from (parts[name] for name in names)
+
+    monkeypatch.setattr(run, "run_parts", run_parts)
+    return asked
+
+
+def test_the_command_writes_and_prints(measured, tmp_path):
+    result = bench("--quick", "--diffprivlib", "python9", "--max-records", 50_000, "-o", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert measured == [(PARTS, True, "python9", 50_000)]
+    assert "Release of 5 rounds" in result.stdout
+    assert "Five rounds, projected" in result.stdout
+    assert "Spark was not measured: Java is missing." in result.stderr
+    assert (tmp_path / "performance.md").exists()
+
+
+def test_one_part_as_json(measured, parts, tmp_path):
+    result = bench("streaming", "--json", "-o", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert measured == [(("streaming",), False, None, None)]
+    assert [Part.from_json(value) for value in json.loads(result.stdout)] == [parts["streaming"]]
+    assert not (tmp_path / "cluster.md").exists()
+
+
+def test_a_part_that_is_not_there(tmp_path):
+    assert bench("everything", "-o", tmp_path).exit_code == 2
+    assert {which.value for which in Which} == {*PARTS, "all"}
+
+
+def test_parts_are_run_by_name(monkeypatch):
+    for name in PARTS:
+        monkeypatch.setattr(run, f"measure_{name}", lambda name=name, **settings: (name, sorted(settings)))
+    found = list(run.run_parts(PARTS, quick=True, diffprivlib="p", max_records=7, say=print))
+    assert [name for name, _ in found] == list(PARTS)
+    assert found[0][1] == ["diffprivlib", "max_records", "quick", "say"]

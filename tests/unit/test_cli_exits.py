@@ -1,0 +1,233 @@
+"""Exit codes: one for each kind of trouble, with one line in the command line's own words."""
+
+from __future__ import annotations
+
+import errno
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from recoup import Ledger
+from recoup.cli import app
+from recoup.commands.exits import MEANINGS, ExitCode, code_of
+from recoup.commands.wording import spoken
+from recoup.errors import FileInUseError, SparkError, TranscriptVersionError, UnknownColumnError
+
+PAGE = Path(__file__).parents[2] / "docs" / "commandline.md"
+BOUNDS = ("--bounds", "age=17:90,hours=1:99")
+CANARY = "31337.4242"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("recoup.commands.progress._QUIET_SECONDS", 3600.0)
+    monkeypatch.delenv("RECOUP_DEBUG", raising=False)
+    rows = np.random.default_rng(0).uniform((17, 1), (90, 99), size=(50, 2))
+    np.savetxt("people.csv", rows, delimiter=",", header="age,hours", comments="")
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def clustered(*more):
+    return run("cluster", "people.csv", "-k", "2", "--epsilon", "1", *BOUNDS, "--postprocess", "none", *more)
+
+
+def released(*more):
+    return run("release", "people.csv", "-k", "2", "--epsilon", "1", "--rounds", "2", *BOUNDS, *more)
+
+
+def one_line(answer, code):
+    assert answer.exit_code == code, answer.output
+    assert answer.stdout == ""
+    assert answer.stderr.startswith("recoup: ")
+    assert answer.stderr.count("\n") == 1
+    # No message speaks Python.
+    assert not re.search(
+        r"[a-z]_[a-z]+=|\"auto\"|Ledger\(|Ledger\.|=True|\bNone\b|random_state|n_clusters", answer.stderr
+    )
+    return answer.stderr
+
+
+def test_the_documentation_lists_exactly_these_codes():
+    section = PAGE.read_text().split("## Exit codes")[1].split("\n## ")[0]
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)] == [
+        code.value for code in ExitCode
+    ]
+    assert list(MEANINGS) == list(ExitCode)
+
+
+def test_done_is_0():
+    assert clustered("--rounds", "1").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("cluster",),
+        ("nothing",),
+        ("plan", "--columns", "x"),
+        ("cluster", "a.csv", "-k", "2", "--wrong"),
+        ("cluster", "people.csv", "-k", "2", "--epsilon", "1", *BOUNDS, "--algorithm", "magic"),
+        ("cluster", "people.csv", "-k", "2", "--epsilon", "1", *BOUNDS, "--postprocess", "magic"),
+        ("cluster", "people.csv", "-k", "2", "--epsilon", "1", *BOUNDS, "--seed", "-1"),
+        ("infer", "t.json", "--seed", "-1"),
+    ],
+)
+def test_wrong_usage_is_2(arguments):
+    answer = run(*arguments)
+    assert answer.exit_code == ExitCode.USAGE == 2
+    assert answer.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("-k", "0"), "--clusters 0: give a whole number"),
+        (("--rounds", "0"), "--rounds 0: give a whole number"),
+        (("--n-records", "0"), "--n-records 0: give a whole number"),
+        (("--records-per-person", "0"), "--records-per-person 0: give"),
+        (("--algorithm", "adaptive", "--rounds", "3"), "leave out --rounds"),
+        (("--algorithm", "grid", "--postprocess", "mcmc"), "--postprocess mcmc reads DP-KMEANS only: use --algorithm"),
+        (("--algorithm", "gupt", "--rounds", "3"), "leave out --rounds"),
+        (("--algorithm", "gupt", "--delta", "1e-6"), "leave out --delta"),
+        (("--algorithm", "gupt", "--postprocess", "maxent"), "leave out --postprocess"),
+        (("--algorithm", "privgene", "--resume", "-o", "out"), "nothing to resume"),
+        (("--resume",), "name it with -o"),
+    ],
+)  # fmt: skip
+def test_wrong_parameters_are_2_in_the_words_of_the_command_line(more, words):
+    assert words in one_line(clustered(*more), ExitCode.USAGE)
+
+
+def test_a_folder_is_no_transcript(folder):
+    assert "is a folder" in one_line(released("-o", "."), ExitCode.USAGE)
+
+
+def test_a_budget_that_is_too_small_is_3(folder):
+    Ledger.create("l.db", epsilon=0.5)
+    assert "0.5 is left" in one_line(clustered("--ledger", "l.db"), 3)
+    assert "0.5 is left" in one_line(released("--ledger", "l.db"), 3)
+
+
+def test_data_that_cannot_be_read_are_4(folder):
+    (folder / "broken.parquet").write_text(f"PAR1 {CANARY}")
+    (folder / "kind.xyz").write_text(CANARY)
+    for path in ("nowhere.csv", "broken.parquet", "kind.xyz"):
+        line = one_line(run("cluster", path, "-k", "2", "--epsilon", "1", *BOUNDS), 4)
+        assert CANARY not in line
+    line = one_line(run("cluster", "people.csv", "-k", "2", "--epsilon", "1", "--bounds", "height=1:2"), 4)
+    assert "no column 'height'" in line
+
+
+def test_a_ledger_that_cannot_be_used_is_5_and_says_which_command_helps(folder):
+    (folder / "text.db").write_text("not a ledger" * 100)
+    (folder / "empty.db").write_text("")
+    make = "Make one with: recoup ledger create 'my budgets/l.db' --epsilon 3"
+    path = "my budgets/l.db"
+    for answer in (clustered("--ledger", path), released("--ledger", path), run("ledger", "show", path)):
+        assert make in one_line(answer, 5)
+    assert make in one_line(run("ledger", "export", path), 5)
+    for path in ("text.db", "empty.db"):
+        for answer in (clustered("--ledger", path), run("ledger", "show", path), run("ledger", "export", path)):
+            one_line(answer, 5)
+    assert "recoup ledger create" in one_line(run("ledger", "show", "empty.db"), 5)
+    assert run("ledger", "create", "new/l.db", "--epsilon", "1").exit_code == 0
+    again = one_line(run("ledger", "create", "new/l.db", "--epsilon", "1"), 5)
+    assert "Look at it with: recoup ledger show new/l.db" in again
+
+
+def test_gaussian_noise_needs_a_ledger_with_a_delta(folder):
+    Ledger.create("l.db", epsilon=3)
+    line = one_line(clustered("--ledger", "l.db", "--delta", "1e-6"), 2)
+    assert "recoup ledger create PATH --epsilon 3 --delta 1e-6" in line
+
+
+def test_a_transcript_that_cannot_be_used_is_6(folder):
+    (folder / "other.json").write_text("{}")
+    for path in ("nowhere.json", "other.json"):
+        one_line(run("infer", path), 6)
+    assert released("-o", "t.json").exit_code == 0
+    assert "Continue it with --resume" in one_line(released("-o", "t.json"), 6)
+    assert "other terms" in one_line(released("-o", "t.json", "--resume", "--epsilon", "2"), 6)
+    assert clustered("--rounds", "1", "-o", "out").exit_code == 0
+    assert "--resume" in one_line(clustered("--rounds", "1", "-o", "out"), 6)
+
+
+def test_nothing_is_resumed_that_is_not_there(folder):
+    ledger = Ledger.create("l.db", epsilon=3)
+    for answer in (
+        clustered("--resume", "-o", "out", "--ledger", "l.db"),
+        released("--resume", "-o", "new/t.json", "--ledger", "l.db"),
+    ):
+        assert "leave out --resume to begin" in one_line(answer, 6)
+    assert ledger.spent == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["l.db", "people.csv"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (RuntimeError(f"could not convert {CANARY}"), 1, "internal error (RuntimeError)"),
+        (OSError(f"no number, {CANARY}"), 1, "internal error (OSError)"),
+        (OSError(errno.ENOSPC, CANARY, CANARY), 7, "No space left on device"),
+        (PermissionError(errno.EACCES, CANARY, f"year={CANARY}"), 7, "Permission denied"),
+    ],
+)
+def test_what_nobody_foresaw_is_told_without_quoting_it(folder, monkeypatch, error, code, words):
+    def broken(*_, **__):
+        raise error
+
+    monkeypatch.setattr("recoup.driver.release", broken)
+    line = one_line(released("-o", "t.json"), code)
+    assert words in line
+    assert CANARY not in line
+
+
+def test_an_interruption_is_130(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("recoup.driver.release", interrupted)
+    assert "interrupted" in one_line(released("-o", "t.json"), 130)
+
+
+def test_the_family_of_an_error_decides():
+    families = {UnknownColumnError("a"): 4, SparkError("a"): 4, TranscriptVersionError("a"): 6, FileInUseError("a"): 6}
+    assert {error: code_of(error) for error in families} == families
+
+
+@pytest.mark.parametrize(
+    ("python", "command"),
+    [
+        ("t.json exists. Continue it with resume=True (--resume).", "t.json exists. Continue it with --resume."),
+        ("declare n_records (--n-records).", "declare --n-records."),
+        ("with delta=0 use Laplace noise", "with --delta 0 use Laplace noise"),
+        ("epsilon=0.5: too small", "--epsilon 0.5: too small"),
+        ('Make one with Ledger.create("a.db", epsilon=3).', "Make one with recoup ledger create a.db --epsilon 3."),
+        ("or make one with Ledger.create.", "or make one with recoup ledger create."),
+        ("random_state must be a whole number of at least 0, a Generator, or None.",
+         "--seed must be a whole number of at least 0."),
+    ],
+)  # fmt: skip
+def test_python_is_translated(python, command):
+    assert spoken(python) == command
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "There is no column 'n_records'. The columns are 'n_rounds', 'a'.",
+        "domain=us/part-0.parquet cannot be read.",
+        "/data/method=x/n_rounds/part.parquet is damaged.",
+        "the algorithm chooses its own domain, whatever epsilon is.",
+    ],
+)
+def test_names_that_are_the_users_own_stay(text):
+    assert spoken(text) == text

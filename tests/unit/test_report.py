@@ -1,0 +1,424 @@
+"""The report says what the transcript says, for every kind of transcript, and nothing that it does not say."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from html_page import Page, faults
+
+from recoup import InferredDataset, PrivateKMeans, Transcript, infer, refit
+from recoup.context import Context
+from recoup.domain import Box
+from recoup.errors import ParameterError
+from recoup.report.encode import evenly_chosen, levels, positions
+from recoup.report.facts import gather, gather_model
+from recoup.report.fit import fit_facts
+from recoup.report.journey import journey_facts, matched
+from recoup.report.markup import element
+from recoup.report.numbers import count, figure, in_units, share
+from recoup.report.page import render
+from recoup.report.privacy import best_guess, privacy_facts
+from recoup.report.profiles import profile_facts
+from recoup.report.result import Result, Shown, result_of, sizes_of
+from recoup.report.rounds import budget_facts
+from recoup.report.write import LARGEST_PAGE, write_report
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+HOSTILE = ("</script><script>alert(1)</script>", "a\"&'<b>\u2028$title", "<!--x")
+
+
+def table(d=2, k=3, n=800, seed=0):
+    rng = np.random.default_rng(seed)
+    centers = rng.uniform(0.2, 0.8, size=(k, d))
+    return np.clip(rng.normal(centers[rng.integers(k, size=n)], 0.05), 0, 1) * 10
+
+
+def fitted(d=2, k=3, n=800, columns=None, **choices):
+    x = table(d, k, n)
+    bounds = (0, 10) if columns is None else dict.fromkeys(columns, (0, 10))
+    data = x if columns is None else pa.table(dict(zip(columns, x.T, strict=True)))
+    choices = {"epsilon": 2, "noise": "simulated", "random_state": 0} | choices
+    return PrivateKMeans(k, bounds=bounds, **choices).fit(data)
+
+
+def facts_of(model, **choices):
+    choices = {"level": None} | choices
+    return gather(model.transcript_, model.cluster_centers_, model.inferred_, **choices)
+
+
+KINDS = {
+    "adaptive": {},
+    "adaptive, one column": {"d": 1},
+    "adaptive, four columns": {"d": 4, "n": 2000},
+    "adaptive, one cluster": {"k": 1},
+    "adaptive, Gaussian noise": {"delta": 1e-6},
+    "adaptive, without inference": {"postprocess": "none"},
+    "lloyd, maxent": {"algorithm": "lloyd"},
+    "lloyd, mcmc": {"algorithm": "lloyd", "postprocess": "mcmc"},
+    "lloyd, consistency": {"algorithm": "lloyd", "postprocess": "consistency"},
+    "lloyd, none": {"algorithm": "lloyd", "postprocess": "none"},
+    "lloyd, many rounds": {"algorithm": "lloyd", "n_rounds": 15, "k": 2},
+    "grid": {"algorithm": "grid"},
+    "grid, none": {"algorithm": "grid", "postprocess": "none"},
+    "hybrid": {"algorithm": "hybrid", "d": 3},
+}
+
+
+@pytest.mark.parametrize("choices", KINDS.values(), ids=KINDS)
+def test_every_kind_of_transcript_has_a_whole_page(choices):
+    model = fitted(**choices)
+    facts = facts_of(model)
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+    text = render(facts)
+    assert faults(text) == []
+    assert len(text.encode()) < LARGEST_PAGE
+    page = Page(text)
+    k, d = model.cluster_centers_.shape
+    assert len(page.data["labels"]) == k
+    assert sorted(page.data["labels"]) == list(range(k))
+    for center in model.cluster_centers_:
+        assert all(in_units(value, 10.0) in page.words for value in center)
+    decoded = unpacked(page.data["after"], d)[np.argsort(page.data["labels"])]
+    np.testing.assert_allclose(decoded * 10, model.cluster_centers_, atol=10 / 65535)
+    assert ("Did the chains settle?" in page.words) == (choices.get("postprocess") == "mcmc")
+
+
+def unpacked(text, width):
+    return np.frombuffer(base64.b64decode(text), "<u2").reshape(-1, width) / 65535
+
+
+@pytest.fixture(scope="module")
+def adaptive():
+    return fitted(columns=("age", "income"))
+
+
+@pytest.fixture(scope="module")
+def with_intervals(adaptive):
+    return facts_of(adaptive, level=0.9)
+
+
+# ---- nothing but the transcript ----
+
+
+def test_the_page_follows_from_transcript_and_result_alone(adaptive, tmp_path):
+    adaptive.report(tmp_path / "model.html", intervals=False)
+    adaptive.transcript_.save(tmp_path / "transcript.json")
+    again = Transcript.load(tmp_path / "transcript.json")
+    write_report(tmp_path / "again.html", again, adaptive.cluster_centers_, adaptive.inferred_, level=None)
+    assert (tmp_path / "again.html").read_bytes() == (tmp_path / "model.html").read_bytes()
+
+
+def test_names_are_words_and_never_markup():
+    model = fitted(d=3, columns=HOSTILE)
+    text = render(facts_of(model, title="<img src=x onerror=alert(2)>"))
+    assert faults(text) == []
+    page = Page(text)
+    assert [attributes.get("type") for attributes, _ in page.scripts] == ["application/json", None]
+    assert page.data["columns"] == list(HOSTILE)
+    assert not page.named("img")
+    assert not page.named("b") or HOSTILE[1].split("<")[0] in page.words
+    for name in HOSTILE:
+        assert " ".join(name.split()) in page.words
+
+
+def test_faults_are_found_where_there_are_some(with_intervals):
+    text = render(with_intervals)
+    assert faults(text) == []
+    for broken in (
+        text.replace('<html lang="en">', "<html>"),
+        text.replace('href="#privacy"', 'href="#nowhere"', 1),
+        text.replace("<h3", "<h5", 1).replace("</h3", "</h5", 1),
+        text.replace('id="budget"', 'id="fit"'),
+        text.replace("RecoupDraw", "RecoupDrow", 1),
+        text.replace("</main>", '<img src="https://example.org/x.png" alt="x"></main>'),
+        text.replace("</main>", "<p onclick=alert(1)>x</p></main>"),
+    ):
+        assert faults(broken)
+
+
+def test_simulated_noise_has_a_banner_and_secure_noise_has_none(with_intervals):
+    assert "NOT PRIVATE" in Page(render(with_intervals)).words
+    assert "with secure noise" in Page(render(with_intervals)).words.lower()
+    secure = Page(render(facts_of(fitted(noise="secure", algorithm="lloyd", postprocess="none"))))
+    assert "NOT PRIVATE" not in secure.words
+    assert not [a for _, a in secure.elements if a.get("role") == "alert"]
+
+
+def test_data_from_simulated_noise_marks_a_page_that_it_joins():
+    model = fitted(noise="secure", algorithm="lloyd")
+    other = InferredDataset(
+        points=model.inferred_.points, weights=model.inferred_.weights, method="maxent", simulated=True
+    )
+    facts = gather(model.transcript_, model.cluster_centers_, other, level=None)
+    assert not facts["private"]
+    assert "NOT PRIVATE" in Page(render(facts)).words
+
+
+# ---- the promise ----
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.0), (1.0, 0.0), (1.0, 0.01), (4.0, 1e-6)])
+def test_the_best_guess_is_reached_and_never_beaten(epsilon, delta):
+    bound = best_guess(epsilon, delta)
+    # Randomised response that keeps the whole promise: with probability delta it tells the truth outright.
+    truth = delta + (1 - delta) * np.exp(epsilon) / (1 + np.exp(epsilon))
+    assert truth == pytest.approx(bound, rel=1e-12)
+    # Every test between two Laplace releases of distance 1, on a fine grid of thresholds.
+    at = np.linspace(-20, 20, 20_001)
+    right = 0.5 * laplace_cdf(at, 0.0, 1 / epsilon) + 0.5 * (1 - laplace_cdf(at, 1.0, 1 / epsilon))
+    assert right.max() <= bound
+    assert right.max() > best_guess(0.45 * epsilon)
+
+
+def laplace_cdf(at, mean, scale):
+    z = (at - mean) / scale
+    return np.where(z < 0, 0.5 * np.exp(np.minimum(z, 0)), 1 - 0.5 * np.exp(-np.maximum(z, 0)))
+
+
+def terms(**choices):
+    context = Context(domain=Box([0.0], [1.0]), **{"epsilon": 1} | choices)
+    return Transcript(context=context, algorithm={}, simulated=False)
+
+
+def test_the_statement_in_words_and_numbers():
+    facts = privacy_facts(terms(records_per_person=3, n_records=500).privacy, n_records=500)
+    numbers = {row["name"]: row["value"] for row in facts["numbers"]}
+    assert (numbers["epsilon"], numbers["delta"], numbers["unit"]) == ("1", "0", "3 records of one person")
+    assert numbers["declared records"] == "500"
+    assert "73 times in 100" in facts["words"][0]
+    assert "3 records of one person" in facts["words"][0]
+    titles = {row["title"] for row in facts["not_covered"]}
+    assert {"Bounds taken from the data", "Other releases", "Exact helpers", "Time and machines"} <= titles
+    assert "People with more than 3 records" in titles
+    approximate = privacy_facts(terms(delta=1e-6, mechanism="gaussian").privacy)
+    assert "1e-06" in approximate["words"][1]
+    assert "nearly every time" in privacy_facts(terms(epsilon=50).privacy)["words"][0]
+
+
+# ---- the sections ----
+
+
+def test_the_budget_adds_up_and_a_lost_round_is_told():
+    transcript = Transcript.load(GOLDEN / "every-query-v1.json")
+    facts = budget_facts(transcript)
+    assert facts["measure"] == "rho"
+    answered = sum(row["price"] for row in facts["rounds"])
+    assert answered + facts["lost"] == pytest.approx(float(transcript.amount_spent))
+    for row in facts["rounds"]:
+        assert sum(part["price"] for part in row["parts"]) == pytest.approx(row["price"])
+    assert [row["kind"] for row in facts["rounds"]] == ["counts", "sums", "sums", "grid", "marginals", "marginals"]
+    centers = np.array([[-0.5, 1.0], [0.5, 3.0]])
+    text = render(gather(transcript, centers, level=None))
+    assert faults(text) == []
+    assert "lost in an interruption" in Page(text).words
+
+
+def test_the_steps_end_at_the_result_and_follow_the_iterates():
+    model = fitted(algorithm="lloyd", postprocess="maxent")
+    transcript, domain = model.transcript_, model.transcript_.context.domain
+    result = result_of(transcript, model.cluster_centers_, model.inferred_, level=None)
+    facts = journey_facts(result)
+    assert [step["round"] for step in facts["steps"]] == [1, 2, 3, 4, 5]
+    last = unpacked(facts["before"], 2)
+    expected = matched(domain.to_unit(refit(transcript)), domain.to_unit(model.cluster_centers_))
+    np.testing.assert_allclose(last * 2 - 1, expected[result.shown.clusters], atol=1e-4)
+    asked = unpacked(facts["steps"][2]["asked"]["points"], 2)
+    np.testing.assert_allclose(asked * 2 - 1, transcript.rounds[2].query.centers, atol=1e-4)
+    assert 0 < facts["gain"]["ratio"] <= 1
+
+
+def test_a_grid_answer_is_added_up_over_the_columns_that_are_not_shown():
+    model = fitted(algorithm="grid", d=3)
+    answered = next(r for r in model.transcript_.rounds if r.query.type_name == "grid")
+    facts = journey_facts(result_of(model.transcript_, model.cluster_centers_, model.inferred_, level=None))
+    asked = next(step["asked"] for step in facts["steps"] if step["asked"]["kind"] == "grid")
+    pair = asked["pairs"]["0,2"]
+    sides = answered.query.sides
+    flat = np.maximum(answered.noisy.reshape(sides).sum(axis=1), 0).T
+    drawn = np.frombuffer(base64.b64decode(pair["values"]), np.uint8).reshape(pair["ny"], pair["nx"])
+    assert drawn.shape == flat.shape
+    np.testing.assert_allclose(drawn / 255, flat / flat.max(), atol=0.5 / 255 + 1e-9)
+
+
+def test_profiles_of_data_that_is_known():
+    # Two clusters around 2 and 8 in the first column, alike in the second.
+    points = np.array([[1.0, 5.0], [2.0, 5.0], [3.0, 5.0], [8.0, 5.0]])
+    weights = np.array([1.0, 1.0, 1.0, 1.0])
+    data = InferredDataset(points=points, weights=weights, columns=("a", "b"), method="maxent", simulated=False)
+    context = Context(domain=Box([0, 0], [10, 10], ("a", "b")), epsilon=1)
+    centers = np.array([[8.0, 5.0], [2.0, 5.0]])
+    transcript = Transcript(context=context, algorithm={}, simulated=False)
+    unit = context.domain.to_unit(centers)
+    result = Result(
+        transcript=transcript,
+        centers=centers,
+        method="maxent",
+        inferred=data,
+        world=data,
+        intervals=None,
+        sizes=sizes_of(context.domain.to_unit(points), weights, unit),
+        cells=np.array([1, 1, 1, 0]),
+        shown=Shown(np.array([0, 1]), np.array([1, 0])),
+    )
+    facts = profile_facts(result)
+    large, small = facts["clusters"]
+    assert (large["label"], large["size"], large["share"]) == (1, 3.0, 0.75)
+    assert (small["label"], small["size"]) == (0, 1.0)
+    assert facts["whole"][0]["mean"] == 3.5
+    assert large["rows"][0]["deviation"] == pytest.approx(np.sqrt(2 / 3))
+    assert (large["rows"][0]["q10"], large["rows"][0]["q90"]) == (1.0, 3.0)
+    assert "a is much higher (8.00 against 3.50 overall)" in small["sentence"]
+    assert "b is" not in small["sentence"] + large["sentence"]
+
+
+def test_a_difference_that_the_interval_does_not_bear_out_is_not_told(adaptive):
+    transcript = adaptive.transcript_
+    result = result_of(transcript, adaptive.cluster_centers_, adaptive.inferred_, level=0.9)
+    told = [row["trait"] for cluster in profile_facts(result)["clusters"] for row in cluster["rows"]]
+    assert any(told)
+    found = result.intervals
+    wide = type(found)(
+        level=0.9,
+        n_draws=39,
+        center_low=np.zeros_like(found.center_low),
+        center_high=np.full_like(found.center_high, 10.0),
+        size_low=np.zeros_like(found.size_low),
+        size_high=found.size_high,
+    )
+    unsure = profile_facts(dataclasses.replace(result, intervals=wide))
+    assert not any(row["trait"] for cluster in unsure["clusters"] for row in cluster["rows"])
+    assert all("perhaps none" in cluster["sentence"] for cluster in unsure["clusters"])
+
+
+def test_a_data_set_that_explains_nothing_is_told_apart(adaptive):
+    result = result_of(adaptive.transcript_, adaptive.cluster_centers_, adaptive.inferred_, level=None)
+    assert not [row for row in fit_facts(result)["rows"] if row["verdict"] == "above"]
+    moved = InferredDataset(
+        points=10.0 - adaptive.inferred_.points, weights=adaptive.inferred_.weights, method="maxent", simulated=True
+    )
+    wrong = fit_facts(result_of(adaptive.transcript_, adaptive.cluster_centers_, moved, level=None))
+    assert [row for row in wrong["rows"] if row["verdict"] == "above"]
+    facts = gather(adaptive.transcript_, adaptive.cluster_centers_, moved, level=None)
+    assert "not explained well" in Page(render(facts)).words
+
+
+def test_intervals_and_the_curve_are_on_the_page(adaptive, with_intervals):
+    page = Page(render(with_intervals))
+    found = with_intervals["choice"]
+    assert found["chosen"] == 3
+    assert found["n_clusters"] == list(range(1, 9))
+    assert found["loss"][0] == 1.0
+    assert all(low <= loss <= high for low, loss, high in zip(found["low"], found["loss"], found["high"], strict=True))
+    assert "90 % interval" in page.words
+    assert page.data["interval"]["level"] == 0.9
+    low, high = (unpacked(page.data["interval"][end], 2) for end in ("low", "high"))
+    assert (low <= high).all()
+    for cluster in with_intervals["profiles"]["clusters"]:
+        assert cluster["size_low"] <= cluster["size"] <= cluster["size_high"]
+        assert f"{count(cluster['size_low'])} to {count(cluster['size_high'])}" in page.words
+
+
+def test_chains_are_shown_with_their_diagnostics():
+    model = fitted(algorithm="lloyd", postprocess="none", n=300)
+    data = infer(model.transcript_, "mcmc", random_state=0, n_steps=2000, n_chains=2)
+    facts = gather(model.transcript_, refit(model.transcript_, data, random_state=0), data, level=None)
+    chains = facts["fit"]["chains"]
+    assert len(chains["traces"]) == len(chains["acceptance"]) == 2
+    assert chains["r_hat"] == data.diagnostics.r_hat
+    page = Page(render(facts))
+    assert f"R-hat {data.diagnostics.r_hat:.2f}" in page.words
+    assert len(page.named("polyline")) == 2 + 1
+
+
+def test_a_rival_without_a_transcript_has_a_short_page(tmp_path):
+    x = table(n=2000)
+    model = PrivateKMeans(2, 1.0, (0, 10), algorithm="gupt", random_state=0).fit(x)
+    model.report(tmp_path / "gupt.html", title="A rival")
+    text = (tmp_path / "gupt.html").read_text()
+    assert faults(text) == []
+    page = Page(text)
+    assert "What is not covered" in page.words
+    assert "no transcript" in page.words
+    assert in_units(model.cluster_centers_[0, 0], 10.0) in page.words
+    assert not page.named("canvas")
+
+
+# ---- size ----
+
+
+def test_many_clusters_and_columns_stay_within_the_size(monkeypatch):
+    monkeypatch.setattr("recoup.report.journey._STEP_RESTARTS", 1)
+    rng = np.random.default_rng(0)
+    d, k = 60, 150
+    transcript = Transcript.load(GOLDEN / "lloyd-v1.json")
+    domain = Box([0.0] * d, [1.0] * d, tuple(f"a column with a rather long name, number {j}" for j in range(d)))
+    points = rng.uniform(size=(4000, d))
+    data = InferredDataset(points=points, weights=np.ones(4000), method="maxent", simulated=True)
+    query = type(transcript.rounds[0].query)(centers=rng.uniform(-1, 1, size=(k, d)), sums="none")
+    context = Context(domain=domain, epsilon=1)
+    answered = type(transcript.rounds[0]).of(
+        context, query=query, integers=(2**40,) * k, weights=(2**30,), scale=2.0**30,
+        price=transcript.rounds[0].price, share=transcript.rounds[0].share,
+    )  # fmt: skip
+    algorithm = {"type": "kmeans-adaptive", "n_clusters": k}
+    wide = Transcript(context=context, algorithm=algorithm, rounds=(answered,), simulated=True)
+    centers = points[:k]
+    result = result_of(wide, centers, data, level=None)
+    facts = journey_facts(result)
+    assert (len(facts["columns"]), len(facts["labels"])) == (40, 100)
+    whole = gather_model(wide.privacy, centers, algorithm="x") | {
+        "map": facts,
+        "profiles": profile_facts(result),
+        "fit": fit_facts(result),
+    }
+    text = render(whole)
+    assert faults(text) == []
+    assert len(text.encode()) < LARGEST_PAGE
+    assert "100 largest of 150 clusters" in Page(text).words
+
+
+# ---- small parts ----
+
+
+def test_numbers_keep_the_digits_that_matter():
+    assert [in_units(v, 1e6) for v in (0.4, -0.4, 1234567.0)] == ["0", "0", "1,234,567"]
+    assert in_units(1e-9, 1e-9) == "1e-09"
+    assert (count(-3.0), count(1e6)) == ("0", "1,000,000")
+    assert [figure(v) for v in (0.0, 1.0, 0.0325, 1234.5, -2.5)] == ["0", "1", "0.0325", "1,234", "−2.5"]
+    assert [share(v) for v in (0.0, 0.5, 0.999)] == ["0 %", "50 %", "100 %"]
+
+
+def test_markup_escapes_text_and_attributes():
+    assert element("a", "<", title='"', hidden=False) == '<a title="&quot;">&lt;</a>'
+    assert element("input", checked=True) == "<input checked>"
+
+
+def test_positions_and_levels_come_back():
+    unit = np.random.default_rng(0).uniform(-1, 1, size=(7, 3))
+    np.testing.assert_allclose(unpacked(positions(unit), 3) * 2 - 1, unit, atol=2 / 65535)
+    assert base64.b64decode(levels(np.zeros(2))) == b"\x00\x00"
+    weights = np.array([0.1, 0.0, 0.7, 0.2])
+    counts = np.bincount(evenly_chosen(weights, 1000), minlength=4)
+    assert counts.tolist() == [100, 0, 700, 200]
+
+
+def test_centres_are_matched_all_together():
+    target = np.array([[0.0], [1.0], [2.0]])
+    assert matched(np.array([[1.4], [2.6], [0.6]]), target).ravel().tolist() == [0.6, 1.4, 2.6]
+
+
+def test_what_does_not_belong_together_is_refused(adaptive):
+    empty = Transcript(context=adaptive.transcript_.context, algorithm=adaptive.transcript_.algorithm, simulated=True)
+    with pytest.raises(ParameterError, match="no rounds"):
+        gather(empty, adaptive.cluster_centers_)
+    with pytest.raises(ParameterError, match="shape"):
+        gather(adaptive.transcript_, np.zeros((2, 5)))
+    other = InferredDataset(points=np.zeros((3, 5)), weights=np.ones(3), method="maxent", simulated=True)
+    with pytest.raises(ParameterError, match="do not belong together"):
+        gather(adaptive.transcript_, adaptive.cluster_centers_, other)
