@@ -36,14 +36,14 @@ class _Blocks(Preprocessor):
 
 
 class _Inline(InlineProcessor):
-    def handleMatch(self, m: re.Match[str], data: str) -> tuple[ElementTree.Element | str, int, int]:  # noqa: N802
+    def handleMatch(self, m: re.Match[str], data: str) -> tuple[ElementTree.Element | str, int, int]:
         return self.md.htmlStash.store(as_mathml(m[1], "inline")), m.start(0), m.end(0)
 
 
 class Formulas(Extension):
     """Turns formulas into MathML before anything else reads them."""
 
-    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
+    def extendMarkdown(self, md: Markdown) -> None:
         """Register both forms: ahead of code blocks, and ahead of code in a line."""
         md.preprocessors.register(_Blocks(md), "formula-blocks", 28)
         md.inlinePatterns.register(_Inline(r"\$`([^`]+)`\$", md), "formulas", 195)

@@ -62,7 +62,9 @@ def main() -> None:
     old = inferred.points[:, columns.index("age_years")] >= 65
     print(f"About {100 * inferred.weights[old].sum() / inferred.n_records:.0f} % are 65 or older.")
     sample = inferred.sample(1000, random_state=0)
-    np.savetxt(arguments.output / "sample.csv", sample, delimiter=",", header=",".join(columns), comments="", fmt="%.2f")
+    np.savetxt(
+        arguments.output / "sample.csv", sample, delimiter=",", header=",".join(columns), comments="", fmt="%.2f"
+    )
 
     draw(arguments.output / "reading.png", transcript, inferred, curve)
     write_report(arguments.output / "report.html", transcript, centers, inferred, title="Read from a transcript")

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from recoup.bench import spark as bench_spark
+from recoup.bench.rules import Rules
 from recoup.bench.tables import cluster_tables, tables_of
 
 
 def test_spark_is_raced_and_its_cost_projected(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_spark, "_SIZES", (10**9,))
-    part = bench_spark.measure_spark(quick=True, session=spark, max_records=8000)
+    part = bench_spark.measure_spark(Rules(quick=True, max_records=8000), session=spark)
     assert [r.shape["held"] for r in part.races] == ["files", "files", "cached", "cached"]
     assert [r.shape["n_records"] for r in part.races] == [2000, 8000, 2000, 2000]
     assert [r.shape["n_partitions"] for r in part.races[2:]] == [1, 7]

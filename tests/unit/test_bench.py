@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import math
+import os
 import sys
+import time
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 from typer.testing import CliRunner
 
 from recoup.bench import cluster, inference, page, release, run, spark, streaming, tables
@@ -20,10 +24,12 @@ from recoup.bench.growth import fit_growth
 from recoup.bench.memory import peak_growth
 from recoup.bench.results import PARTS, Part, Race
 from recoup.bench.roofline import pass_load
-from recoup.bench.timing import race
+from recoup.bench.rules import Rules
+from recoup.bench.timing import race, stopwatch
 from recoup.cli import app
 from recoup.commands.bench import Which
 from recoup.errors import ParameterError
+from recoup.kernels.threads import n_threads
 
 # ---- timing and memory ----
 
@@ -63,6 +69,34 @@ def test_peak_memory_is_that_of_the_work_alone(tmp_path, monkeypatch):
     assert peak_growth(works.before, 100 << 20) < 30  # what preparation took and gave back is not counted
 
 
+def threads():
+    return [n_threads(), pa.cpu_count(), *(pool["num_threads"] for pool in threadpool_info())]
+
+
+def test_one_core_holds_everyone_to_one_thread_and_lets_go(monkeypatch):
+    monkeypatch.setenv("RECOUP_NUM_THREADS", "3")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    import sklearn.cluster  # noqa: F401, its threads are to be counted
+
+    before = threads()
+    with Rules(one_core=True).cores():
+        assert set(threads()) == {1}
+        assert os.environ["OMP_NUM_THREADS"] == "1"
+    assert threads() == before
+    assert before[0] == 3
+    assert "OMP_NUM_THREADS" not in os.environ
+    with Rules().cores():
+        assert threads() == before
+
+
+def test_one_core_is_on_the_clock_of_the_processor(monkeypatch):
+    for clock, step in (("process_time", 2.0), ("perf_counter", 5.0)):
+        ticks = itertools.count(0.0, step)
+        monkeypatch.setattr(time, clock, lambda ticks=ticks: next(ticks))
+    assert Rules(one_core=True).timed(lambda: None)() == 2.0
+    assert stopwatch(lambda: None, time.perf_counter)() == Rules().timed(lambda: None)() == 5.0
+
+
 # ---- growth ----
 
 
@@ -86,13 +120,13 @@ def test_growth_that_cannot_be_told_is_refused(shapes):
 
 
 def test_the_grid_covers_what_it_says_and_stays_under_its_cap():
-    shapes = list(release.shapes(False))
+    shapes = list(release.shapes(Rules()))
     assert {n for n, _, _ in shapes} == {10**4, 10**5, 10**6, 10**7}
     assert {d for _, d, _ in shapes} == {2, 10, 50}
     assert {k for _, _, k in shapes} == {5, 15, 100}
     assert max(n * d for n, d, _ in shapes) == release.MAX_VALUES
-    assert set(release.shapes(True)) < set(shapes)
-    assert {n for n, _, _ in release.shapes(False, 10**6)} == {10**4, 10**5, 10**6}
+    assert set(release.shapes(Rules(quick=True))) < set(shapes)
+    assert {n for n, _, _ in release.shapes(Rules(max_records=10**6))} == {10**4, 10**5, 10**6}
 
 
 def test_plain_lloyd_is_lloyd():
@@ -138,6 +172,7 @@ def test_another_interpreter_takes_part(other_python, tmp_path):
         assert peer.version == "0.0"
         peer.load(np.zeros((4, 3)))
         assert peer.fit(2) >= 0.0
+        assert 0.0 <= peer.fit(2, processor=True) < 1.0
         assert not (tmp_path / "records.npy").exists()
     with running_diffprivlib(None, tmp_path) as nobody:
         assert nobody is None
@@ -199,23 +234,23 @@ def parts():
     # One thread: on a busy machine the threads of others wait for each other.
     with pytest.MonkeyPatch.context() as patch, threadpool_limits(1):
         grid = [(n, d, k) for n in (200, 400) for d in (2, 3) for k in (2, 3)]
-        patch.setattr(release, "shapes", lambda quick, max_records: grid)
+        patch.setattr(release, "shapes", lambda rules: grid)
         patch.setattr(release, "peak_growth", lambda prepare, *arguments: float(len(arguments)))
         patch.setattr(streaming, "peak_growth", lambda prepare, *arguments: 12.0)
         limits = {"bandwidth": 1e10, "copy": 1e10, "arithmetic": 1e10}
         point = {"what": "pass", "n_columns": 2, "n_clusters": 3, "bytes": 8, "operations": 35, "seconds": 1e-8}
         roof = limits | {"points": [point | {"memory": 0.08, "arithmetic": 0.35}]}
-        patch.setattr(release, "measure_roofline", lambda quick: roof)
+        patch.setattr(release, "measure_roofline", lambda rules: roof)
         base = inference.Shape(n_rounds=2, n_clusters=2, n_points=300)
         shapes = [base, inference.Shape(n_rounds=3, n_clusters=2, n_points=300), inference.Shape(n_points=200)]
         patch.setattr(inference, "shapes", lambda quick: shapes)
         patch.setattr(spark, "what_is_missing", lambda: "Java")
         patch.setattr(spark, "_SIZES", (10**8, 10**9))
         found = [
-            release.measure_release(quick=True),
-            inference.measure_inference(quick=True, max_records=500),
-            streaming.measure_streaming(quick=True, max_records=2000),
-            spark.measure_spark(quick=True, max_records=8000),
+            release.measure_release(Rules(quick=True, one_core=True)),
+            inference.measure_inference(Rules(quick=True, max_records=500)),
+            streaming.measure_streaming(Rules(quick=True, max_records=2000)),
+            spark.measure_spark(Rules(quick=True, max_records=8000)),
         ]
     return {part.name: part for part in found}
 
@@ -261,14 +296,15 @@ def test_tables_are_rectangular_and_say_what_is_missing(parts):
 
 def test_a_machine_that_is_busy_says_so(parts):
     part = parts["streaming"]
-    calm = {**part.machine, "cores": 2, "load": [0.5, 1.0]}
+    calm = {**part.machine, "cores": 2, "clock": "wall", "load": [0.5, 1.0]}
     busy = calm | {"load": [0.5, 9.0]}
     sentences = [
         tables.machine_sentence(Part(name="streaming", quick=False, machine=machine, races=part.races))
-        for machine in (calm, busy)
+        for machine in (calm, busy, busy | {"clock": "processor"})
     ]
     assert tables.BUSY not in sentences[0]
     assert sentences[1].endswith(f"Load: 0.5 to 9; {tables.BUSY}")
+    assert sentences[2].endswith("Processor seconds of one thread, not the clock's. Load: 0.5 to 9.")
 
 
 def test_pages_keep_prose_and_other_parts(parts, tmp_path):
@@ -350,8 +386,8 @@ def bench(*arguments):
 def measured(parts, monkeypatch):
     asked = []
 
-    def run_parts(names, *, quick, diffprivlib, max_records, say):
-        asked.append((tuple(names), quick, diffprivlib, max_records))
+    def run_parts(names, rules, *, diffprivlib):
+        asked.append((tuple(names), rules.quick, rules.one_core, rules.max_records, diffprivlib))
         yield from (parts[name] for name in names)
 
     monkeypatch.setattr(run, "run_parts", run_parts)
@@ -361,7 +397,7 @@ def measured(parts, monkeypatch):
 def test_the_command_writes_and_prints(measured, tmp_path):
     result = bench("--quick", "--diffprivlib", "python9", "--max-records", 50_000, "-o", tmp_path)
     assert result.exit_code == 0, result.output
-    assert measured == [(PARTS, True, "python9", 50_000)]
+    assert measured == [(PARTS, True, False, 50_000, "python9")]
     assert "Release of 5 rounds" in result.stdout
     assert "Five rounds, projected" in result.stdout
     assert "Spark was not measured: Java is missing." in result.stderr
@@ -369,9 +405,9 @@ def test_the_command_writes_and_prints(measured, tmp_path):
 
 
 def test_one_part_as_json(measured, parts, tmp_path):
-    result = bench("streaming", "--json", "-o", tmp_path)
+    result = bench("streaming", "--json", "--one-core", "-o", tmp_path)
     assert result.exit_code == 0, result.output
-    assert measured == [(("streaming",), False, None, None)]
+    assert measured == [(("streaming",), False, True, None, None)]
     assert [Part.from_json(value) for value in json.loads(result.stdout)] == [parts["streaming"]]
     assert not (tmp_path / "cluster.md").exists()
 
@@ -382,8 +418,10 @@ def test_a_part_that_is_not_there(tmp_path):
 
 
 def test_parts_are_run_by_name(monkeypatch):
+    rules = Rules(quick=True)
     for name in PARTS:
-        monkeypatch.setattr(run, f"measure_{name}", lambda name=name, **settings: (name, sorted(settings)))
-    found = list(run.run_parts(PARTS, quick=True, diffprivlib="p", max_records=7, say=print))
-    assert [name for name, _ in found] == list(PARTS)
-    assert found[0][1] == ["diffprivlib", "max_records", "quick", "say"]
+        monkeypatch.setattr(run, f"measure_{name}", lambda *given, name=name, **named: (name, given, named))
+    found = list(run.run_parts(PARTS, rules, diffprivlib="p"))
+    assert [name for name, _, _ in found] == list(PARTS)
+    assert all(given == (rules,) for _, given, _ in found)
+    assert found[0][2] == {"diffprivlib": "p"}

@@ -210,8 +210,10 @@ def test_a_grid_finds_blobs_and_inference_does_not_lose_them():
     )
     own = loss(refit(transcript, None))
     inferred = loss(refit(transcript, infer(transcript, random_state=0), random_state=0))
-    nothing = loss(refit(release(GridKMeans(n_clusters=15), table.rows[:0], domain=domain, epsilon=1), None))
-    assert own < 0.3 * nothing
+    empty = release(
+        GridKMeans(n_clusters=15), table.rows[:0], domain=domain, epsilon=1, random_state=1, noise="simulated"
+    )
+    assert own < 0.5 * loss(refit(empty, None))
     assert inferred < 1.1 * own
 
 

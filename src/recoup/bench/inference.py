@@ -5,7 +5,6 @@ Non-private k-means on the raw records (ten starts) is the yardstick: what an an
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,7 +13,8 @@ from recoup.bench.data import blobs
 from recoup.bench.growth import growth_of_races
 from recoup.bench.machine import describe_machine, finished
 from recoup.bench.results import Part, Race
-from recoup.bench.timing import Contestant, at_most, race, stopwatch
+from recoup.bench.rules import Rules
+from recoup.bench.timing import Contestant, race
 from recoup.domain import Array, L1Ball
 from recoup.driver import release
 from recoup.inference.infer import infer
@@ -57,33 +57,35 @@ def shapes(quick: bool) -> list[Shape]:
     ]
 
 
-def measure_inference(
-    *, quick: bool = False, max_records: int | None = None, say: Callable[[str], None] = lambda text: None
-) -> Part:
+def measure_inference(rules: Rules) -> Part:
     """Time the maximum-entropy estimator and the sampler.
 
     Args:
-        quick: fewer shapes and records.
-        max_records: of the tables that transcripts are made of; 100,000 by default.
-        say: told about progress.
+        rules: sizes, clock and cores.
 
     Returns:
         A race for each shape; in the facts, growth with the number of released values.
     """
-    machine, races = describe_machine(), []
-    n_records = at_most(max_records, 20_000 if quick else 100_000)
+    with rules.cores():
+        return _measured(rules)
+
+
+def _measured(rules: Rules) -> Part:
+    machine, races = describe_machine(rules), list[Race]()
+    n_records = rules.size(100_000, 20_000)
     warm = Shape(n_rounds=2, n_clusters=2, n_points=200)
     x = blobs(1000, 2, 2)
-    for contestant in _contestants(_transcript(x, warm), x, warm).values():
+    for contestant in _contestants(_transcript(x, warm), x, warm, rules).values():
         contestant()  # imports and compiled kernels
-    for shape in shapes(quick):
-        say(
+    for shape in shapes(rules.quick):
+        rules.say(
             f"inference: {shape.n_rounds} rounds, {shape.n_clusters} clusters, {shape.n_columns} columns, "
             f"{shape.n_points:,} points"
         )
         x = blobs(n_records, shape.n_columns, shape.n_clusters)
         transcript = _transcript(x, shape)
-        seconds = race(_contestants(transcript, x, shape), repeats=2 if quick else 5, patience=2.0 if quick else 15.0)
+        contestants = _contestants(transcript, x, shape, rules)
+        seconds = race(contestants, repeats=2 if rules.quick else 5, patience=2.0 if rules.quick else 15.0)
         described: dict[str, int | str] = {
             "n_rounds": shape.n_rounds,
             "n_clusters": shape.n_clusters,
@@ -94,7 +96,7 @@ def measure_inference(
         races.append(Race(shape=described, seconds=dict(seconds)))
     return Part(
         name="inference",
-        quick=quick,
+        quick=rules.quick,
         machine=finished(machine),
         races=tuple(races),
         facts={
@@ -119,11 +121,11 @@ def _transcript(x: Array, shape: Shape) -> Transcript:
     )
 
 
-def _contestants(transcript: Transcript, x: Array, shape: Shape) -> dict[str, Contestant]:
+def _contestants(transcript: Transcript, x: Array, shape: Shape, rules: Rules) -> dict[str, Contestant]:
     from sklearn.cluster import KMeans as PlainKMeans
 
     return {
-        MAXENT: stopwatch(lambda: infer(transcript, method="maxent", n_points=shape.n_points, random_state=0)),
-        MCMC: stopwatch(lambda: infer(transcript, method="mcmc", n_steps=N_STEPS, random_state=0)),
-        YARDSTICK: stopwatch(lambda: PlainKMeans(shape.n_clusters, n_init=10, random_state=0).fit(x)),
+        MAXENT: rules.timed(lambda: infer(transcript, method="maxent", n_points=shape.n_points, random_state=0)),
+        MCMC: rules.timed(lambda: infer(transcript, method="mcmc", n_steps=N_STEPS, random_state=0)),
+        YARDSTICK: rules.timed(lambda: PlainKMeans(shape.n_clusters, n_init=10, random_state=0).fit(x)),
     }

@@ -7,23 +7,25 @@ import platform
 from importlib import metadata
 from typing import Any
 
+from recoup.bench.rules import Rules
 from recoup.kernels.threads import n_threads
 from recoup.version import __version__
 
 _PACKAGES = ("numpy", "numba", "scikit-learn", "pyarrow", "pyspark")
 
 
-def describe_machine() -> dict[str, Any]:
+def describe_machine(rules: Rules) -> dict[str, Any]:
     """Cores that are used, memory, system and versions, and how busy the machine is now.
 
-    >>> sorted(describe_machine())
-    ['cores', 'load', 'memory', 'processor', 'system', 'versions']
+    >>> sorted(describe_machine(Rules()))
+    ['clock', 'cores', 'load', 'memory', 'processor', 'system', 'versions']
     """
     return {
         "cores": n_threads(),
         "memory": _memory(),
         "processor": platform.machine(),
         "system": platform.system(),
+        "clock": "processor" if rules.one_core else "wall",
         "load": [_load()],
         "versions": {"recoup": __version__, "python": platform.python_version()} | _versions(),
     }

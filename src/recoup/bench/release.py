@@ -14,13 +14,14 @@ from typing import Final
 import numpy as np
 
 from recoup.bench.data import blobs
-from recoup.bench.foreign import running_diffprivlib
+from recoup.bench.foreign import Diffprivlib, running_diffprivlib
 from recoup.bench.growth import growth_of_races
 from recoup.bench.machine import describe_machine, finished
 from recoup.bench.memory import peak_growth
 from recoup.bench.results import Part, Race
 from recoup.bench.roofline import measure_roofline
-from recoup.bench.timing import Contestant, at_most, race, stopwatch
+from recoup.bench.rules import Rules
+from recoup.bench.timing import Contestant, race
 from recoup.domain import Array, L1Ball
 from recoup.driver import release
 
@@ -30,52 +31,49 @@ OURS, LLOYD, LLOYD_RANDOM = "release", "scikit-learn Lloyd", "scikit-learn Lloyd
 MINI_BATCH, PLAIN, DIFFPRIVLIB = "scikit-learn MiniBatchKMeans", "plain NumPy", "diffprivlib"
 METHODS: Final = (OURS, LLOYD, LLOYD_RANDOM, MINI_BATCH, PLAIN, DIFFPRIVLIB)
 LONGEST: Final = 40.0  # seconds of one run; what would take longer is left out
-_GROWING: Final = 100_000  # records from which on the fixed costs of a release stop to matter
 
 
-def measure_release(
-    *,
-    quick: bool = False,
-    diffprivlib: str | None = None,
-    max_records: int | None = None,
-    say: Callable[[str], None] = lambda text: None,
-) -> Part:
+def measure_release(rules: Rules, *, diffprivlib: str | None = None) -> Part:
     """Time releases over a grid of shapes, and what else takes as many rounds.
 
     Args:
-        quick: a small grid.
+        rules: sizes, clock and cores.
         diffprivlib: an interpreter that has diffprivlib; None: not measured.
-        max_records: no race has more.
-        say: told about progress.
 
     Returns:
         A race for each shape; in the facts: growth, peak memory, and how close a pass is to the machine's limits.
     """
-    machine, races = describe_machine(), list[Race]()
-    for contestant in contestants_on(blobs(1000, 2, 5), 5).values():
+    with rules.cores():
+        return _measured(rules, diffprivlib)
+
+
+def _measured(rules: Rules, diffprivlib: str | None) -> Part:
+    machine, races = describe_machine(rules), list[Race]()
+    for contestant in contestants_on(blobs(1000, 2, 5), 5, rules).values():
         contestant()  # imports and compiled kernels
     with tempfile.TemporaryDirectory() as folder, running_diffprivlib(diffprivlib, Path(folder)) as other:
-        for n, d, k in shapes(quick, max_records):
-            say(f"release: {n:,} records, {d} columns, {k} clusters")
+        for n, d, k in shapes(rules):
+            rules.say(f"release: {n:,} records, {d} columns, {k} clusters")
             x = blobs(n, d, k)
-            contestants = contestants_on(x, k)
+            contestants = contestants_on(x, k, rules)
             if other is not None:
                 other.load(x)
-                contestants[DIFFPRIVLIB] = lambda other=other, k=k: other.fit(k)  # type: ignore[misc]
+                contestants[DIFFPRIVLIB] = _turns_of(other, k, rules)
             slow = too_slow(races, n, d, k)
             contestants = {name: run for name, run in contestants.items() if name not in slow}
-            seconds = race(contestants, repeats=3 if quick else 5, patience=2.0 if quick else 10.0)
+            patience = 2.0 if rules.quick else 10.0
+            seconds = race(contestants, repeats=3 if rules.quick else 5, patience=patience)
             shape: dict[str, int | str] = {"n_records": n, "n_columns": d, "n_clusters": k}
             found = {name: seconds.get(name) for name in METHODS}
             races.append(Race(shape=shape, seconds=found, facts={"left_out": slow}))
         version = None if other is None else other.version
-    n, d, k = at_most(max_records, 100_000 if quick else 1_000_000), 10, 15
-    say(f"peak memory: {n:,} records, {d} columns, {k} clusters")
+    n, d, k = rules.size(1_000_000, 100_000), 10, 15
+    rules.say(f"peak memory: {n:,} records, {d} columns, {k} clusters")
     memory = {name: peak_growth(work_of, name, n, d, k) for name in (OURS, LLOYD, LLOYD_RANDOM, MINI_BATCH, PLAIN)}
-    say("memory bandwidth and arithmetic")
+    rules.say("memory bandwidth and arithmetic")
     return Part(
         name="release",
-        quick=quick,
+        quick=rules.quick,
         machine=finished(machine),
         races=tuple(races),
         facts={
@@ -83,25 +81,24 @@ def measure_release(
             "max_values": MAX_VALUES,
             "diffprivlib": version,
             "growth": _growth(races),
-            "growth_from": _GROWING,
             "memory": {"shape": [n, d, k], "records": n * d * 8 / 2**20, "megabytes": memory},
-            "roofline": measure_roofline(quick=quick),
+            "roofline": measure_roofline(rules),
         },
         notes=() if other is not None else ("diffprivlib was not measured: no interpreter that has it was named.",),
     )
 
 
-def shapes(quick: bool, max_records: int | None = None) -> Iterator[tuple[int, int, int]]:
+def shapes(rules: Rules) -> Iterator[tuple[int, int, int]]:
     """Records, columns and clusters of each race, small ones first; no more than 1e8 values.
 
-    >>> len(list(shapes(False))), max(n * d for n, d, _ in shapes(False)) <= MAX_VALUES
+    >>> len(list(shapes(Rules()))), max(n * d for n, d, _ in shapes(Rules())) <= MAX_VALUES
     (33, True)
     """
-    sizes, columns, clusters = ((10_000, 100_000), (2, 10), (5, 15)) if quick else _GRID
+    sizes, columns, clusters = ((10_000, 100_000), (2, 10), (5, 15)) if rules.quick else _GRID
     for n in sizes:
         for d in columns:
             for k in clusters:
-                if n * d <= MAX_VALUES and (max_records is None or n <= max_records):
+                if n * d <= MAX_VALUES and n <= rules.size(n, n):
                     yield n, d, k
 
 
@@ -127,10 +124,14 @@ def too_slow(races: Sequence[Race], n_records: int, n_columns: int, n_clusters: 
     return [name for name in slow if name != OURS]
 
 
-def contestants_on(x: Array, n_clusters: int) -> dict[str, Contestant]:
+def contestants_on(x: Array, n_clusters: int, rules: Rules) -> dict[str, Contestant]:
     """Everything that can be timed in this process, on these records."""
     names = (OURS, LLOYD, LLOYD_RANDOM, MINI_BATCH, PLAIN)
-    return {name: stopwatch(_works(name, x, n_clusters)) for name in names}
+    return {name: rules.timed(_works(name, x, n_clusters)) for name in names}
+
+
+def _turns_of(other: Diffprivlib, n_clusters: int, rules: Rules) -> Contestant:
+    return lambda: other.fit(n_clusters, processor=rules.one_core)
 
 
 def work_of(name: str, n_records: int, n_columns: int, n_clusters: int) -> Callable[[], object]:
@@ -186,7 +187,7 @@ def plain_lloyd(x: Array, centers: Array, n_rounds: int) -> Array:
 
 
 def _growth(races: list[Race]) -> dict[str, object]:
-    large = [r for r in races if int(r.shape["n_records"]) >= _GROWING]
-    # A quick grid has one such size only, and could not tell.
-    fitted = large if len({r.shape["n_records"] for r in large}) > 1 else races
-    return growth_of_races(fitted, OURS, ("n_records", "n_columns", "n_clusters")).to_json()
+    # On small tables the noise and the starting centres cost more than the records.
+    sizes = sorted({int(r.shape["n_records"]) for r in races})[-2:]
+    large = [r for r in races if r.shape["n_records"] in sizes]
+    return growth_of_races(large, OURS, ("n_records", "n_columns", "n_clusters")).to_json() | {"sizes": sizes}

@@ -19,7 +19,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from recoup.bench.data import blobs
-from recoup.bench.timing import race, stopwatch
+from recoup.bench.rules import Rules
+from recoup.bench.timing import race
 from recoup.curator.source import fixed_records
 from recoup.domain import Box
 from recoup.kernels.threads import n_threads, over_row_ranges
@@ -77,27 +78,30 @@ class Point:
     arithmetic: float
 
 
-def measure_roofline(*, quick: bool = False) -> dict[str, Any]:
+def measure_roofline(rules: Rules) -> dict[str, Any]:
     """Measure bandwidth, arithmetic, and the two kernels of a release.
 
     Args:
-        quick: on fewer records.
+        rules: sizes, clock and cores.
 
     Returns:
         "bandwidth" (bytes a second that all cores read together), "copy" (bytes a second of a copy, both ways),
         "arithmetic" (single-precision operations a second of all cores without fused multiply-add), and "points".
     """
-    n_values = 2_000_000 if quick else 40_000_000
-    repeats, patience = (2, 1.0) if quick else (5, 8.0)
-    limits = _limits(n_values, 2 * repeats, patience)
+    n_values = 2_000_000 if rules.quick else 40_000_000
+    limits = _limits(n_values, rules)
     bandwidth, arithmetic = limits["bandwidth"], limits["arithmetic"]
     points = []
-    for d, k in _SHAPES[1:3] if quick else _SHAPES:
-        points += _points(n_values // (2 * d), d, k, bandwidth, arithmetic, repeats, patience)
+    for d, k in _SHAPES[1:3] if rules.quick else _SHAPES:
+        points += _points(n_values // (2 * d), d, k, bandwidth, arithmetic, rules)
     return {**limits, "points": [asdict(point) for point in points]}
 
 
-def _limits(n_values: int, repeats: int, patience: float) -> dict[str, float]:
+def _patience(rules: Rules) -> float:
+    return 1.0 if rules.quick else 8.0
+
+
+def _limits(n_values: int, rules: Rules) -> dict[str, float]:
     x, y = np.ones(n_values), np.empty(n_values)
     a = np.random.default_rng(0).uniform(size=(_MATRIX, _MATRIX)).astype(np.float32)
     cores = n_threads()
@@ -105,12 +109,12 @@ def _limits(n_values: int, repeats: int, patience: float) -> dict[str, float]:
     with threadpool_limits(1), ThreadPoolExecutor(cores) as pool:
         seconds = race(
             {
-                "sum": stopwatch(lambda: over_row_ranges(lambda i, j: x[i:j].sum(), n_values)),
-                "copy": stopwatch(lambda: over_row_ranges(lambda i, j: np.copyto(y[i:j], x[i:j]), n_values)),
-                "multiply": stopwatch(lambda: list(pool.map(lambda _: a @ a, range(cores)))),
+                "sum": rules.timed(lambda: over_row_ranges(lambda i, j: x[i:j].sum(), n_values)),
+                "copy": rules.timed(lambda: over_row_ranges(lambda i, j: np.copyto(y[i:j], x[i:j]), n_values)),
+                "multiply": rules.timed(lambda: list(pool.map(lambda _: a @ a, range(cores)))),
             },
-            repeats=repeats,
-            patience=patience,
+            repeats=10,
+            patience=_patience(rules),
         )
     return {
         "bandwidth": 8 * n_values / seconds["sum"],
@@ -120,7 +124,7 @@ def _limits(n_values: int, repeats: int, patience: float) -> dict[str, float]:
     }
 
 
-def _points(n: int, d: int, k: int, bandwidth: float, arithmetic: float, repeats: int, patience: float) -> list[Point]:
+def _points(n: int, d: int, k: int, bandwidth: float, arithmetic: float, rules: Rules) -> list[Point]:
     x = blobs(n, d, k)
     domain = Box((-1.0,) * d, (1.0,) * d)
     records = fixed_records(x, domain)
@@ -128,11 +132,11 @@ def _points(n: int, d: int, k: int, bandwidth: float, arithmetic: float, repeats
     factors = np.full(query.size, 2.0**29)
     seconds = race(
         {
-            "conversion": stopwatch(lambda: fixed_records(x, domain)),
-            "pass": stopwatch(lambda: query.integer_total(records, factors)),
+            "conversion": rules.timed(lambda: fixed_records(x, domain)),
+            "pass": rules.timed(lambda: query.integer_total(records, factors)),
         },
-        repeats=repeats,
-        patience=patience,
+        repeats=5,
+        patience=_patience(rules),
     )
     loads = {"conversion": conversion_load(d), "pass": pass_load(d, k)}
     return [

@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +20,9 @@ from recoup.bench.cluster import ROW_BYTES, PartitionCost, cost_to_json, project
 from recoup.bench.data import blobs
 from recoup.bench.machine import describe_machine, finished
 from recoup.bench.results import Part, Race
+from recoup.bench.rules import Rules
 from recoup.bench.streaming import N_CLUSTERS, N_COLUMNS, as_table, bounds, one_round, question, write_folder
-from recoup.bench.timing import at_most, race, stopwatch
+from recoup.bench.timing import race, stopwatch
 from recoup.curator.source import open_source
 from recoup.curator.spark import partial_totals
 from recoup.domain import Array
@@ -33,28 +35,20 @@ _SIZES: Final = (10**9, 10**10, 10**11, 10**12)
 _CORES: Final = (100, 1000, 10_000)
 
 
-def measure_spark(
-    *,
-    quick: bool = False,
-    session: Any = None,
-    max_records: int | None = None,
-    say: Callable[[str], None] = lambda text: None,
-) -> Part:
+def measure_spark(rules: Rules, *, session: Any = None) -> Part:
     """Time rounds on Spark and partitions without it, and project what a cluster would take.
 
     Args:
-        quick: fewer records and partitions.
+        rules: sizes; Spark is on the clock and on all cores whatever they say, for its time is that of other processes.
         session: a classic Spark session; None: one is started if PySpark and Java are there, and stopped afterwards.
-        max_records: of the larger table, 4 million by default; the smaller has a quarter.
-        say: told about progress.
 
     Returns:
         A race for each table and partitioning, whose facts say whether totals agree; in the facts, costs of a partition
         and the projection. Without Spark the races are missing, and a note says so.
     """
-    machine = describe_machine()
-    n_records = at_most(max_records, 400_000 if quick else 4_000_000) // 4
-    say("spark: one partition without Spark")
+    quick, machine = rules.quick, describe_machine(replace(rules, one_core=False))
+    n_records = rules.size(4_000_000, 400_000) // 4
+    rules.say("spark: one partition without Spark")
     alone = partition_cost((n_records // 100, n_records // 10, n_records), repeats=2 if quick else 5)
     facts: dict[str, Any] = {"partition": cost_to_json(alone), "n_columns": N_COLUMNS, "n_clusters": N_CLUSTERS}
     missing = None if session is not None else what_is_missing()
@@ -64,7 +58,7 @@ def measure_spark(
         note = f"Spark was not measured: {missing} is missing."
         return Part(name="spark", quick=quick, machine=finished(machine), races=(), facts=facts, notes=(note,))
     with _running(session) as spark:
-        races = _races(spark, n_records, quick, say)
+        races = _races(spark, n_records, rules)
     cost = cost_of_races(races)
     # Small partitions send small blocks, whose frames weigh more: what a round sends at most for each row.
     row_bytes = max(r.facts["shuffled_bytes"] / max(r.facts["shuffled_rows"], 1) for r in races)
@@ -99,27 +93,29 @@ def partition_cost(sizes: tuple[int, ...], *, repeats: int = 5) -> PartitionCost
         batches = as_table(blobs(n, N_COLUMNS, N_CLUSTERS)).to_batches(max_chunksize=_BATCH_ROWS)
         return lambda: list(partial_totals(iter(batches), *task))
 
-    with _one_thread():
+    # As a worker of Spark runs, which is given one core.
+    rules = Rules(one_core=True)
+    with rules.cores():
         works = {str(n): work(n) for n in sizes}
         works[str(min(sizes))]()
-        seconds = race({name: stopwatch(run) for name, run in works.items()}, repeats=repeats)
+        seconds = race({name: rules.timed(run) for name, run in works.items()}, repeats=repeats)
     design = np.array([[float(n), 1.0] for n in sizes])
     per_record, per_task = _non_negative(design, np.array([seconds[str(n)] for n in sizes]))
     return PartitionCost(per_record=per_record, per_task=per_task)
 
 
-def _races(spark: Any, n_records: int, quick: bool, say: Callable[[str], None]) -> list[Race]:
-    repeats, patience = (2, 5.0) if quick else (5, 30.0)
+def _races(spark: Any, n_records: int, rules: Rules) -> list[Race]:
+    repeats, patience = (2, 5.0) if rules.quick else (5, 30.0)
     races = []
     with tempfile.TemporaryDirectory(prefix="recoup-bench-") as name:
         small, large = Path(name) / "small", Path(name) / "large"
         for folder, n in ((small, n_records), (large, 4 * n_records)):
             folder.mkdir()
             write_folder(folder, n)
-            say(f"spark: {n:,} records of Parquet files")
+            rules.say(f"spark: {n:,} records of Parquet files")
             races.append(_race(spark, spark.read.parquet(str(folder)), folder, n, "files", repeats, patience))
-        for n_partitions in (1, 7) if quick else (1, 7, 64, 256):
-            say(f"spark: {n_records:,} records in {n_partitions} partition(s)")
+        for n_partitions in (1, 7) if rules.quick else (1, 7, 64, 256):
+            rules.say(f"spark: {n_records:,} records in {n_partitions} partition(s)")
             frame = spark.read.parquet(str(small)).repartition(n_partitions).cache()
             frame.count()
             races.append(_race(spark, frame, small, n_records, "cached", repeats, patience))
@@ -205,20 +201,6 @@ def _non_negative(design: Array, seconds: Array) -> list[float]:
 
 def _projection(cost: PartitionCost, row_bytes: float) -> list[dict[str, Any]]:
     return project(cost, sizes=_SIZES, cores=_CORES, n_columns=N_COLUMNS, n_clusters=N_CLUSTERS, row_bytes=row_bytes)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """As a worker of Spark runs: it is given one core."""
-    before = os.environ.get("RECOUP_NUM_THREADS")
-    os.environ["RECOUP_NUM_THREADS"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["RECOUP_NUM_THREADS"]
-        else:
-            os.environ["RECOUP_NUM_THREADS"] = before
 
 
 @contextmanager

@@ -19,7 +19,8 @@ from recoup.bench.data import blobs
 from recoup.bench.machine import describe_machine, finished
 from recoup.bench.memory import peak_growth
 from recoup.bench.results import Part, Race
-from recoup.bench.timing import at_most, race, stopwatch
+from recoup.bench.rules import Rules
+from recoup.bench.timing import race
 from recoup.curator.source import open_source
 from recoup.domain import Array, Box
 from recoup.queries.voronoi import VoronoiQuery
@@ -31,38 +32,39 @@ NAMES: Final = tuple(f"x{j}" for j in range(N_COLUMNS))
 _FILE_ROWS: Final = 1_000_000
 
 
-def measure_streaming(
-    *, quick: bool = False, max_records: int | None = None, say: Callable[[str], None] = lambda text: None
-) -> Part:
+def measure_streaming(rules: Rules) -> Part:
     """Time one round of k-means over files, and measure its memory.
 
     Args:
-        quick: fewer records.
-        max_records: at most so many; 20 million by default.
-        say: told about progress.
+        rules: sizes, clock and cores.
 
     Returns:
         A race for each type of the columns; its facts hold megabytes of peak memory.
     """
-    machine, races = describe_machine(), []
-    n_records = at_most(max_records, 500_000 if quick else 20_000_000)
+    with rules.cores():
+        return _measured(rules)
+
+
+def _measured(rules: Rules) -> Part:
+    machine, races = describe_machine(rules), list[Race]()
+    n_records = rules.size(20_000_000, 500_000)
     for dtype in ("float64", "float32"):
-        say(f"streaming: {n_records:,} records, {N_COLUMNS} columns of {dtype}")
+        rules.say(f"streaming: {n_records:,} records, {N_COLUMNS} columns of {dtype}")
         with tempfile.TemporaryDirectory(prefix="recoup-bench-") as name:
             write_folder(Path(name), n_records, dtype)
             work = {ROUND: one_round(name), SCAN: scan_and_sum(name)}
             work[ROUND]()
             seconds = race(
-                {key: stopwatch(value) for key, value in work.items()},
-                repeats=3 if quick else 5,
-                patience=3.0 if quick else 30.0,
+                {key: rules.timed(value) for key, value in work.items()},
+                repeats=3 if rules.quick else 5,
+                patience=3.0 if rules.quick else 30.0,
             )
             memory = {ROUND: peak_growth(one_round, name), SCAN: peak_growth(scan_and_sum, name)}
         shape: dict[str, int | str] = {
             "n_records": n_records, "n_columns": N_COLUMNS, "n_clusters": N_CLUSTERS, "dtype": dtype,
         }  # fmt: skip
         races.append(Race(shape=shape, seconds=dict(seconds), facts={"megabytes": memory}))
-    return Part(name="streaming", quick=quick, machine=finished(machine), races=tuple(races))
+    return Part(name="streaming", quick=rules.quick, machine=finished(machine), races=tuple(races))
 
 
 def write_folder(folder: Path, n_records: int, dtype: str = "float64") -> None:

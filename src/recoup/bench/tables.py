@@ -75,10 +75,11 @@ def machine_sentence(part: Part) -> str:
     busy = ""
     if loads:
         busy = f" Load: {' to '.join(f'{load:g}' for load in loads)}"
-        busy += "." if max(loads) <= 2 * machine["cores"] else f"; {BUSY}"
+        busy += f"; {BUSY}" if machine["clock"] == "wall" and max(loads) > 2 * machine["cores"] else "."
+    seconds = " Processor seconds of one thread, not the clock's." if machine["clock"] == "processor" else ""
     sizes = " Quick sizes." if part.quick else ""
     kind = f"{machine['processor']}, {machine['system']}"
-    return f"{machine['cores']} core(s) used ({kind}){memory}; {versions}.{busy}{sizes}"
+    return f"{machine['cores']} core(s) used ({kind}){memory}; {versions}.{seconds}{busy}{sizes}"
 
 
 def _release(part: Part) -> list[Table]:
@@ -98,7 +99,8 @@ def _release(part: Part) -> list[Table]:
     law = ", ".join(f"{names[key]}^{value:.2f}" for key, value in exponents.items())
     note = (
         f"Each line is one run in turns; at most {size_of(part.facts['max_values'])} values. Left out: what by its "
-        f"time on a tenth of the records would take more than {release.LONGEST:g} s a run. Fitted growth of release: "
+        f"time on a tenth of the records would take more than {release.LONGEST:g} s a run. Fitted growth of release "
+        f"({' and '.join(size_of(n) for n in part.facts['growth']['sizes'])} records): "
         f"{law}, typically within a factor of {part.facts['growth']['misfit']:.2f}."
     )
     shapes = Table(

@@ -43,6 +43,12 @@ def bench(
             show_default="up to 10 million, 20 million in files",
         ),
     ] = None,
+    one_core: Annotated[
+        bool,
+        typer.Option(
+            "--one-core", help="One thread and processor seconds for everyone: for a machine that has other work, too."
+        ),
+    ] = False,
     output: Annotated[
         Path,
         typer.Option(
@@ -66,13 +72,14 @@ def bench(
     out.say("Loading the kernels (the first run compiles them) ...")
     from recoup.bench.page import write_pages
     from recoup.bench.results import PARTS
+    from recoup.bench.rules import Rules
     from recoup.bench.run import run_parts
     from recoup.bench.tables import cluster_tables, machine_sentence, tables_of
 
     names = PARTS if part is Which.all else tuple(name for name in PARTS if name == part.value)
     measured, files = [], list[Path]()
-    running = run_parts(names, quick=quick, diffprivlib=diffprivlib, max_records=max_records, say=out.say)
-    for found in running:
+    rules = Rules(quick=quick, max_records=max_records, one_core=one_core, say=out.say)
+    for found in run_parts(names, rules, diffprivlib=diffprivlib):
         measured.append(found)
         # Part by part, so that an interruption loses one part at most.
         _, files = write_pages(folder, [found])
