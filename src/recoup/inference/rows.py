@@ -361,5 +361,3 @@ def merged_by_signature(blocks: Sequence[Block], base: Floats) -> tuple[list[Blo
         Partition(cells=b.cells[members], n_cells=b.n_cells) for b in blocks if isinstance(b, Partition)
     ]
     return merged, np.asarray(np.bincount(groups, weights=base), np.float64), groups
-
-
