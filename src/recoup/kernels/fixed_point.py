@@ -74,8 +74,10 @@ def _onto_l1_ball(tile, radius, size, shift, total, kept, n_kept):
     if not some_outside:
         return
     target = radius * _INSIDE
-    shift[:] = 0.0
-    n_kept[:] = d + 1
+    # The first shift keeps every coordinate, so its total is the size.
+    for b in range(TILE):
+        shift[b] = max((size[b] - target) / d, 0.0)
+    n_kept[:] = d
     unsettled = True
     while unsettled:
         total[:] = 0.0

@@ -69,15 +69,75 @@ def nearest_of_tile(
 
 
 def single_precision_error(centers: NDArray[np.float64]) -> float:
-    """A lead between two squared distances that single precision cannot turn round, for any record of the unit domain.
+    """A lead between two scores |c|^2 / 2 - x c that single precision cannot turn round, for any record of the domain.
 
-    With |x| <= 1, |c| <= C and unit roundoff u = 2^-24, a difference is wrong by at most 2 u (1 + C), its square by
-    5 u (1 + C)^2, and the sum of d squares by d - 1 further roundings: in all u d (d + 4) (1 + C)^2 to first order. Two
-    distances may err in opposite directions; another factor of two covers the terms of second order.
+    With |x| <= 1, |c| <= C and unit roundoff u = 2^-24, a product of rounded factors is wrong by at most 3 u C, the
+    half square of a centre's length, computed in double precision, by u d C^2 / 2, and d further roundings act on
+    partial sums of at most d C (1 + C / 2): in all u d (d + 4) C (1 + C) to first order, with fused multiplications or
+    without. Two scores may err in opposite directions; another factor of two covers the terms of second order, and the
+    smallest normal number those that single precision flushes to zero.
     """
     d = centers.shape[1]
-    largest = 1.0 + float(np.max(np.abs(centers), initial=0.0))
-    return float(4.0 * d * (d + 4) * largest**2 * 2.0**-24)
+    largest = float(np.max(np.abs(centers), initial=0.0))
+    return float(4.0 * d * (d + 4) * (largest * (1.0 + largest) * 2.0**-24 + 2.0**-126))
+
+
+# Contracting to fused multiplications may change a score's last bit but, by the bound above, never a cell.
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _scores_of_tile(
+    tile,  # IN   (d, TILE) float32: records by column
+    narrow,  # IN   (k, d) float32: centres
+    halves,  # IN   (k,) float32: half of each centre's squared length
+    first,  # scratch (TILE,) float32
+    second,  # scratch (TILE,) float32
+    best,  # OUT  (TILE,) float32: the lowest score
+    rival,  # OUT  (TILE,) float32: the second lowest
+    cells,  # OUT  (TILE,) int32: whose the lowest is
+):
+    """Write the lowest two of the scores |c|^2 / 2 - x c, which differ by half as much as the squared distances."""
+    n_cells, d = narrow.shape
+    infinite, zero = np.float32(np.inf), np.float32(0.0)
+    for b in range(TILE):
+        best[b], rival[b], cells[b] = infinite, infinite, 0
+    # Two centres and four columns for each visit of the records; the last visit also compares, so that scores need not
+    # be read again. It takes what columns are left, from one to four, the missing ones with a factor of zero.
+    n_before = (d - 1) // 4 * 4
+    last = d - 1
+    left0, left1, left2 = max(last - 3, 0), max(last - 2, 0), max(last - 1, 0)
+    for k in range(0, n_cells, 2):
+        alone = k + 1 == n_cells
+        c, e = narrow[k], narrow[k if alone else k + 1]
+        half_c, half_e = halves[k], infinite if alone else halves[k + 1]
+        for j in range(0, n_before, 4):
+            c0, c1, c2, c3 = c[j], c[j + 1], c[j + 2], c[j + 3]
+            e0, e1, e2, e3 = e[j], e[j + 1], e[j + 2], e[j + 3]
+            for b in range(TILE):
+                x0, x1, x2, x3 = tile[j, b], tile[j + 1, b], tile[j + 2, b], tile[j + 3, b]
+                score = half_c if j == 0 else first[b]
+                first[b] = (((score - x0 * c0) - x1 * c1) - x2 * c2) - x3 * c3
+                score = half_e if j == 0 else second[b]
+                second[b] = (((score - x0 * e0) - x1 * e1) - x2 * e2) - x3 * e3
+        n_left = d - n_before
+        c0, e0 = (c[left0], e[left0]) if n_left >= 4 else (zero, zero)
+        c1, e1 = (c[left1], e[left1]) if n_left >= 3 else (zero, zero)
+        c2, e2 = (c[left2], e[left2]) if n_left >= 2 else (zero, zero)
+        c3, e3 = c[last], e[last]
+        index, next_index = np.int32(k), np.int32(k + 1)
+        for b in range(TILE):
+            x0, x1, x2, x3 = tile[left0, b], tile[left1, b], tile[left2, b], tile[last, b]
+            score = half_c if n_before == 0 else first[b]
+            score = (((score - x0 * c0) - x1 * c1) - x2 * c2) - x3 * c3
+            other = half_e if n_before == 0 else second[b]
+            other = (((other - x0 * e0) - x1 * e1) - x2 * e2) - x3 * e3
+            swapped = other < score
+            low, high = (other, score) if swapped else (score, other)
+            who, lowest = next_index if swapped else index, best[b]
+            wins = low < lowest
+            middle = lowest if wins else low
+            middle = middle if middle < high else high
+            rival[b] = middle if middle < rival[b] else rival[b]
+            cells[b] = who if wins else cells[b]
+            best[b] = low if wins else lowest
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -87,63 +147,26 @@ def _nearest_of_records(
     size,  # IN   records of the tile
     centers,  # IN   (k, d)
     narrow,  # IN   (k, d) float32: the centres
+    halves,  # IN   (k,) float32: half of each centre's squared length
     error,  # IN   float32: a lead that single precision can be trusted with
+    rows,  # scratch (TILE, d) float32
     tile,  # scratch (d, TILE) float32
-    distances,  # scratch (k, TILE) float32
-    bound,  # scratch (TILE,) float32
-    n_near,  # scratch (TILE,) int32
+    scratch,  # scratch (4, TILE) float32
     cells,  # OUT  (TILE,) int32
 ):
     """Write the index of each record's nearest centre; ties go to the lowest index."""
     n_cells, d = centers.shape
     for b in range(size):
         for j in range(d):
-            tile[j, b] = np.float32(records[start + b, j]) * _NARROW_STEP
-    for k in range(n_cells):
-        center, distance = narrow[k], distances[k]
-        c0 = center[0]
-        for b in range(TILE):
-            difference = tile[0, b] - c0
-            distance[b] = difference * difference
-        j = 1
-        while j + 4 <= d:
-            c0, c1, c2, c3 = center[j], center[j + 1], center[j + 2], center[j + 3]
-            for b in range(TILE):
-                total = distance[b]
-                difference = tile[j, b] - c0
-                total += difference * difference
-                difference = tile[j + 1, b] - c1
-                total += difference * difference
-                difference = tile[j + 2, b] - c2
-                total += difference * difference
-                difference = tile[j + 3, b] - c3
-                total += difference * difference
-                distance[b] = total
-            j += 4
-        while j < d:
-            c0 = center[j]
-            for b in range(TILE):
-                difference = tile[j, b] - c0
-                distance[b] += difference * difference
-            j += 1
-    for b in range(TILE):
-        bound[b] = distances[0, b]
-        n_near[b] = 0
-        cells[b] = 0
-    for k in range(1, n_cells):
-        distance = distances[k]
-        for b in range(TILE):
-            bound[b] = distance[b] if distance[b] < bound[b] else bound[b]
-    for b in range(TILE):
-        bound[b] += error
-    for k in range(n_cells):
-        distance, index = distances[k], np.int32(k)
-        for b in range(TILE):
-            near = distance[b] <= bound[b]
-            n_near[b] += np.int32(1) if near else np.int32(0)
-            cells[b] += index if near else np.int32(0)
+            rows[b, j] = np.float32(records[start + b, j]) * _NARROW_STEP
     for b in range(size):
-        if n_near[b] != 1:
+        for j in range(d):
+            tile[j, b] = rows[b, j]
+    best, rival = scratch[2], scratch[3]
+    _scores_of_tile(tile, narrow, halves, scratch[0], scratch[1], best, rival, cells)
+    for b in range(size):
+        # Also true where a score is not a number.
+        if not rival[b] - best[b] > error:
             smallest = np.inf
             for k in range(n_cells):
                 difference = records[start + b, 0] * _STEP - centers[k, 0]
@@ -186,12 +209,14 @@ def voronoi_totals(
 ):
     """Add each record's integer contribution to its cell."""
     n, d = records.shape
-    tile, distances, x = np.zeros((d, TILE), np.float32), np.empty((len(centers), TILE), np.float32), np.empty(d)
-    bound, n_near, cells = np.empty(TILE, np.float32), np.empty(TILE, np.int32), np.empty(TILE, np.int32)
-    narrow, narrow_error = centers.astype(np.float32), np.float32(error)
+    rows, tile, x = np.empty((TILE, d), np.float32), np.zeros((d, TILE), np.float32), np.empty(d)
+    scratch, cells = np.empty((4, TILE), np.float32), np.empty(TILE, np.int32)
+    narrow, halves, narrow_error = centers.astype(np.float32), np.empty(len(centers), np.float32), np.float32(error)
+    for k in range(len(centers)):
+        halves[k] = 0.5 * np.sum(centers[k] * centers[k])
     for start in range(0, n, TILE):
         size = min(TILE, n - start)
-        _nearest_of_records(records, start, size, centers, narrow, narrow_error, tile, distances, bound, n_near, cells)
+        _nearest_of_records(records, start, size, centers, narrow, halves, narrow_error, rows, tile, scratch, cells)
         for b in range(size):
             if records[start + b, 0] == DROPPED:
                 continue
@@ -201,8 +226,9 @@ def voronoi_totals(
                 continue
             factor = sum_factors[cell]
             if sums == ABSOLUTE:
+                factor *= _STEP  # a power of two: the products are the same to the last bit
                 for j in range(d):
-                    totals[cell, j] += np.int32((records[start + b, j] * _STEP) * factor)
+                    totals[cell, j] += np.int32(records[start + b, j] * factor)
                 continue
             for j in range(d):
                 x[j] = records[start + b, j] * _STEP
