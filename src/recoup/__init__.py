@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from recoup.inference.inferred import InferredDataset
     from recoup.inference.refit import refit
     from recoup.ledger import Ledger
+    from recoup.registration import register
     from recoup.transcript import Round, Transcript
 
 _HOMES = {
@@ -39,6 +40,7 @@ _HOMES = {
     "InferredDataset": "recoup.inference.inferred",
     "refit": "recoup.inference.refit",
     "Ledger": "recoup.ledger",
+    "register": "recoup.registration",
     "release": "recoup.driver",
     "Round": "recoup.transcript",
     "Transcript": "recoup.transcript",
@@ -60,6 +62,7 @@ __all__ = [
     "__version__",
     "infer",
     "refit",
+    "register",
     "release",
     "suggest_clusters",
 ]

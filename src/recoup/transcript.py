@@ -25,6 +25,7 @@ from recoup.context import NEIGHBOURS, Context
 from recoup.domain import domain_from_json
 from recoup.errors import ParameterError, RecoupError, TranscriptFormatError, TranscriptVersionError
 from recoup.files import write_whole
+from recoup.mechanism import MECHANISMS, Mechanism
 from recoup.queries.base import Array, Query
 from recoup.queries.registry import query_from_json
 from recoup.version import __version__
@@ -86,6 +87,16 @@ class Round:
     def scales(self) -> Array:
         """The noise scale of each value of `noisy` (Laplace: b; Gaussian: the standard deviation)."""
         return self.scale * self.units
+
+    @property
+    def mechanism(self) -> str:
+        """The law of its noise, "laplace" or "gaussian": its price is measured accordingly."""
+        return "laplace" if self.price.measure == "pure" else "gaussian"
+
+    @property
+    def noise(self) -> Mechanism:
+        """The mechanism itself."""
+        return MECHANISMS[self.mechanism]
 
     def block(self, name: str, context: Context) -> slice:
         """Where a block of the answer lies."""

@@ -1,4 +1,8 @@
-"""What every algorithm is: a function from the transcript so far to the next query."""
+"""What every algorithm is: a function from the transcript so far to the next query.
+
+To be refitted on an inferred data set it also says where such data may lie and what it would have answered without
+noise. An algorithm that cannot say so can still be released, and its transcript read.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +22,6 @@ class Algorithm(Protocol):
 
     type_name: ClassVar[str]
 
-    @property
-    def n_clusters(self) -> int:
-        """How many clusters its answer has."""
-
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
         """The next query and its share of the budget, or none when the algorithm is done."""
 
@@ -34,3 +34,32 @@ class Algorithm(Protocol):
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Read an algorithm back from its description."""
+
+
+@runtime_checkable
+class Clustering(Algorithm, Protocol):
+    """An algorithm whose answer is centres: it is refitted by weighted k-means."""
+
+    @property
+    def n_clusters(self) -> int:
+        """How many clusters its answer has."""
+
+
+@runtime_checkable
+class Refittable(Algorithm, Protocol):
+    """An algorithm with a noiseless twin that runs on weighted points."""
+
+    @property
+    def pseudo_records(self) -> float:
+        """How many records' worth of trust the base of the inferred measure has: the strength of the entropy."""
+
+    def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
+        """Points of the unit domain where records may lie, (n_points, d), from released values alone."""
+
+    def refit(
+        self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
+    ) -> Array:
+        """The answer on weighted points of the unit domain, without noise, shaped like `estimate`."""
+
+    def in_user_units(self, context: Context, answer: Array) -> Array:
+        """An answer of the unit domain, expressed in the user's units."""

@@ -79,7 +79,7 @@ def residuals_of(
     for t, answered in enumerate(rounds):
         expected = np.asarray(answered.query.contribution(points).T @ weights)
         deviation = answered.noisy - expected
-        log_likelihood += context.noise.log_density(deviation, answered.scales)
+        log_likelihood += answered.noise.log_density(deviation, answered.scales)
         by_block, start = {}, 0
         for block in answered.query.sensitivity(context.domain).blocks:
             rows = slice(start, start + block.size)

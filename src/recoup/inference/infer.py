@@ -14,14 +14,20 @@ from recoup.algorithms.lloyd import positive_whole
 from recoup.context import Context
 from recoup.errors import ParameterError
 from recoup.inference.diagnostics import Diagnostics, mixing_of, residuals_of
+from recoup.inference.evidence import Evidence, evidence_of
+from recoup.inference.generic import infer_generic
 from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.maxent import default_temperature, explain
-from recoup.inference.measure import infer_measure
-from recoup.inference.metropolis import CellRound, Chain, Proposal, Target, sample_chains
+from recoup.inference.measure import infer_measure, observations
+from recoup.inference.metropolis import CellRound, Proposal, Target, sample_chains
 from recoup.inference.newton import Solution
 from recoup.inference.rounds import Cells, made_consistent, voronoi_cells_of
+from recoup.inference.rows import dense_rows
 from recoup.inference.support import around_means, resampled
+from recoup.inference.support_sampler import SupportTarget, sample_on_support
 from recoup.queries.base import Array
+from recoup.queries.grid import GridQuery
+from recoup.queries.histogram import HistogramQuery
 from recoup.queries.voronoi import VoronoiQuery
 from recoup.transcript import Transcript
 
@@ -29,11 +35,12 @@ Method = Literal["maxent", "mcmc", "consistency"]
 METHODS: tuple[Method, ...] = ("maxent", "mcmc", "consistency")
 NEED_MEANS: tuple[Method, ...] = ("mcmc", "consistency")  # read rounds of counts and absolute sums only
 _ROUGH_POINTS, _ROUGH_ROUNDS, _ROUGH_TOLERANCE = 3000, 2, 0.1
+_SAMPLED_POINTS = 2000  # of the support of the generic sampler: a chain visits each point often enough
 MAX_LATENT_RECORDS = 1_000_000  # above this, every latent point carries a weight
 
 
 def infer(
-    transcript: Transcript,
+    transcript: Transcript | Sequence[Transcript],
     method: Method = "maxent",
     *,
     random_state: Any = None,
@@ -47,7 +54,8 @@ def infer(
     """Infer a data set from a transcript alone; it costs no privacy.
 
     Args:
-        transcript: what was released.
+        transcript: what was released; or several transcripts of one data set over the same domain, which are read
+            together, so that one inferred data set answers all of them.
         method: "maxent", the maximum-entropy measure that explains every round; "mcmc", the paper's sampler; or
             "consistency", the last round's means after all rounds were made to agree on their totals.
         random_state: harmless randomness.
@@ -71,26 +79,30 @@ def infer(
     """
     if method not in METHODS:
         raise ParameterError(f"method={method!r}: choose one of {', '.join(METHODS)}.")
-    if not isinstance(transcript, Transcript):
-        raise ParameterError(f"transcript is a {type(transcript).__name__}: give a recoup.Transcript.")
+    evidence = evidence_of(transcript)
     n_points, n_steps, n_chains = (
         positive_whole(value, name)
         for value, name in ((n_points, "n_points"), (n_steps, "n_steps"), (n_chains, "n_chains"))
     )
-    if method == "consistency":
-        return _consistency(transcript)
-    if method == "maxent" and _is_lloyd(transcript):
-        return _maximum_entropy(transcript, seeded(random_state), n_points)
-    if method == "maxent":
-        return _maximum_entropy_of_any(transcript, seeded(random_state), n_points)
     if not (isinstance(proposal_variance, Real) and np.isfinite(proposal_variance) and proposal_variance > 0):
         raise ParameterError(f"proposal_variance={proposal_variance!r}: give a positive number.")
-    return _metropolis(transcript, seeded(random_state), n_steps, proposal_variance, n_chains, raw, on_progress)
+    if method == "consistency":
+        return _consistency(evidence)
+    rng = seeded(random_state)
+    if method == "maxent":
+        return (_maximum_entropy if _is_lloyd(evidence) else _maximum_entropy_of_any)(evidence, rng, n_points)
+    if _has_cells_alone(evidence) and len(evidence.parts) == 1:
+        return _metropolis(evidence, rng, n_steps, proposal_variance, n_chains, raw, on_progress)
+    if raw:
+        raise ParameterError("raw is for DP-KMEANS, whose rounds can be made consistent: leave it out.")
+    return _on_support(evidence, rng, n_points, n_steps, n_chains, on_progress)
 
 
-def _consistency(transcript: Transcript) -> InferredDataset:
+def _consistency(transcript: Evidence) -> InferredDataset:
     start = time.perf_counter()
     context = transcript.context
+    if not transcript.one_law:
+        raise ParameterError("consistency reads rounds with noise of one law only: use method='maxent'.")
     cells, result = made_consistent(voronoi_cells_of(transcript.rounds), context)
     points, weights = cells[-1].means(context), cells[-1].counts
     seconds = {"consistency": time.perf_counter() - start}
@@ -112,21 +124,31 @@ def _consistency(transcript: Transcript) -> InferredDataset:
     )
 
 
-def _is_lloyd(transcript: Transcript) -> bool:
+def _is_lloyd(transcript: Evidence) -> bool:
     """Whether every round has absolute sums: then the means of the cells say where the support should be."""
-    return all(isinstance(r.query, VoronoiQuery) and r.query.sums == "absolute" for r in transcript.rounds)
+    return transcript.one_law and all(
+        isinstance(r.query, VoronoiQuery) and r.query.sums == "absolute" for r in transcript.rounds
+    )
 
 
-def _maximum_entropy_of_any(transcript: Transcript, rng: np.random.Generator, n_points: int) -> InferredDataset:
+def _has_cells_alone(transcript: Evidence) -> bool:
+    """Whether the fused sampler, or the refusal that explains what it reads, is the right one."""
+    return all(isinstance(r.query, VoronoiQuery | GridQuery | HistogramQuery) for r in transcript.rounds)
+
+
+def _maximum_entropy_of_any(transcript: Evidence, rng: np.random.Generator, n_points: int) -> InferredDataset:
     clock = time.perf_counter()
     context = transcript.context
-    measure = infer_measure(context, transcript.rounds, rng, n_points=n_points)
+    if _has_cells_alone(transcript):
+        measure = infer_measure(context, transcript.rounds, rng, n_points=n_points, strength=transcript.strength)
+    else:
+        measure = infer_generic(transcript, rng, n_points=n_points)
     seconds = {"solver": time.perf_counter() - clock}
     return _solved(transcript, measure.points, measure.weights, measure.solution, seconds)
 
 
 def _solved(
-    transcript: Transcript, points: Array, weights: Array, solution: Solution | None, seconds: dict[str, float]
+    transcript: Evidence, points: Array, weights: Array, solution: Solution | None, seconds: dict[str, float]
 ) -> InferredDataset:
     """A maximum-entropy measure with its certificate; no solution means that there was nothing to explain."""
     misfits, log_likelihood = residuals_of(transcript.context, transcript.rounds, points, weights)
@@ -142,7 +164,7 @@ def _solved(
     return _assembled(transcript, "maxent", points, weights, diagnostics)
 
 
-def _maximum_entropy(transcript: Transcript, rng: np.random.Generator, n_points: int) -> InferredDataset:
+def _maximum_entropy(transcript: Evidence, rng: np.random.Generator, n_points: int) -> InferredDataset:
     clock = time.perf_counter()
     context = transcript.context
     cells, result = made_consistent(voronoi_cells_of(transcript.rounds), context)
@@ -155,18 +177,18 @@ def _maximum_entropy(transcript: Transcript, rng: np.random.Generator, n_points:
     points = around_means(cells, context, n_rough, rng)
     base = np.full(n_rough, total / n_rough)
     late = transcript.rounds[-_ROUGH_ROUNDS:]
-    rough = explain(context, late, points, base, temperature=temperature, tolerance=_ROUGH_TOLERANCE)
+    rough = explain(late, points, base, temperature=temperature, tolerance=_ROUGH_TOLERANCE)
     n_new = n_points // 4
     moved = resampled(points, rough.measure, context, n_points - n_new, rng)
     points = np.concatenate([around_means(cells, context, n_new, rng), moved])
     base = np.full(n_points, total / n_points)
-    solution = explain(context, transcript.rounds, points, base, temperature=temperature)
+    solution = explain(transcript.rounds, points, base, temperature=temperature)
     seconds["solver"] = time.perf_counter() - clock
     return _solved(transcript, points, solution.measure, solution, seconds)
 
 
 def _metropolis(
-    transcript: Transcript,
+    transcript: Evidence,
     rng: np.random.Generator,
     n_steps: int,
     variance: float,
@@ -231,7 +253,57 @@ def _metropolis(
         r_hat=r_hat,
         interrupted=any(chain.interrupted for chain in chains),
     )
-    return _assembled(transcript, "mcmc", inferred_points, weights, diagnostics, chains)
+    drawn = tuple(chain.last_points for chain in chains)
+    return _assembled(transcript, "mcmc", inferred_points, weights, diagnostics, drawn)
+
+
+def _on_support(
+    transcript: Evidence,
+    rng: np.random.Generator,
+    n_points: int,
+    n_steps: int,
+    n_chains: int,
+    on_progress: Callable[[int, int], None] | None,
+) -> InferredDataset:
+    clock = time.perf_counter()
+    context = transcript.context
+    measure = infer_generic(transcript, rng, n_points=min(n_points, _SAMPLED_POINTS))
+    total = float(measure.weights.sum())
+    blocks, observed, scales, laws = observations(context, transcript.rounds, measure.points, total)
+    if not blocks:
+        return _solved(transcript, measure.points, measure.weights, None, {"solver": time.perf_counter() - clock})
+    target = SupportTarget(
+        rows=dense_rows(blocks, len(measure.points)), observed=observed, scales=scales, gaussian=laws == "gaussian"
+    )
+    seconds = {"solver": time.perf_counter() - clock}
+    clock = time.perf_counter()
+    n_latent = min(max(1, round(total)), MAX_LATENT_RECORDS)
+    chains = [
+        sample_on_support(
+            target, measure.weights, n_records=n_latent, n_steps=n_steps, rng=stream, on_progress=on_progress
+        )
+        for stream in rng.spawn(n_chains)
+    ]
+    seconds["sampling"] = time.perf_counter() - clock
+    best = max(chains, key=lambda chain: chain.best_log_target)
+    used = best.best_weights > 0
+    points, weights = measure.points[used], best.best_weights[used]
+    misfits, log_likelihood = residuals_of(context, transcript.rounds, points, weights)
+    ess, r_hat = mixing_of([chain.log_targets for chain in chains])
+    diagnostics = Diagnostics(
+        seconds=seconds,
+        residuals=misfits,
+        log_likelihood=log_likelihood,
+        acceptance=tuple(chain.acceptance for chain in chains),
+        log_likelihood_trace=tuple(chain.log_targets for chain in chains),
+        best_step=tuple(chain.best_step for chain in chains),
+        ess=ess,
+        r_hat=r_hat,
+        interrupted=any(chain.interrupted for chain in chains),
+    )
+    last = [np.rint(chain.last_weights / total * n_latent).astype(int) for chain in chains]
+    drawn = tuple(np.repeat(measure.points, counts, axis=0) for counts in last)
+    return _assembled(transcript, "mcmc", points, weights, diagnostics, drawn)
 
 
 def _mixture(cells: Sequence[Cells], context: Context, variance: float) -> Proposal:
@@ -269,12 +341,12 @@ def _grouped(points: Array, start: Array, components: NDArray[np.int64], weight:
 
 
 def _assembled(
-    transcript: Transcript,
+    transcript: Evidence,
     method: Method,
     points: Array,
     weights: Array,
     diagnostics: Diagnostics,
-    chains: Sequence[Chain] = (),
+    draws: Sequence[Array] = (),
 ) -> InferredDataset:
     domain = transcript.context.domain
     return InferredDataset(
@@ -283,6 +355,6 @@ def _assembled(
         columns=domain.columns,
         method=method,
         simulated=transcript.simulated,
-        draws=tuple(domain.from_unit(chain.last_points) for chain in chains),
+        draws=tuple(domain.from_unit(points) for points in draws),
         diagnostics=diagnostics,
     )

@@ -233,7 +233,6 @@ def clumped(transcript: Transcript, data: UnitData, n_clumps: int, rng: np.rando
     )
     count_scale = np.mean([answered.scales[0] for answered in transcript.rounds])
     found = explain(
-        context,
         transcript.rounds,
         points,
         base,

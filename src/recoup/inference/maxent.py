@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from recoup.context import Context
 from recoup.inference.newton import Solution, solve
 from recoup.inference.rows import Block, DenseRows, Partition, SparseRows
-from recoup.queries.base import Array, Query
+from recoup.queries.base import Array, Query, rows_in_blocks
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
 from recoup.queries.voronoi import VoronoiQuery
@@ -30,12 +30,11 @@ def rows_of(query: Query, points: Array) -> list[Block]:
         return [Partition(cells=query.marginal.cells(points), n_cells=query.size)]
     if isinstance(query, HistogramQuery):
         return [Partition(cells=m.cells(points), n_cells=m.size) for m in query.marginals]
-    rows = query.contribution(points)
+    rows = rows_in_blocks(query, points)
     return [SparseRows(contribution=rows) if isinstance(rows, csr_array) else DenseRows(contribution=rows)]
 
 
 def explain(
-    context: Context,
     rounds: Sequence[Round],
     points: Array,
     base: Array,
@@ -46,7 +45,6 @@ def explain(
     """Find the measure on support points that explains all rounds with the least departure from a base.
 
     Args:
-        context: the terms of the release.
         rounds: queries with their noisy answers.
         points: (m, d) support in the unit domain.
         base: (m,) positive weights; their sum is the number of records of the solution.
@@ -63,9 +61,14 @@ def explain(
         np.concatenate([answered.scales for answered in rounds]),
         base,
         temperature=temperature,
-        noise=context.mechanism,
+        noise=noise_of(rounds),
         tolerance=tolerance,
     )
+
+
+def noise_of(rounds: Sequence[Round]) -> NDArray[np.str_]:
+    """The law of the noise of each row."""
+    return np.concatenate([np.full(answered.query.size, answered.mechanism) for answered in rounds])
 
 
 def default_temperature(count_scale: float, total: float) -> float:

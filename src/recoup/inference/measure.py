@@ -68,6 +68,7 @@ def infer_measure(
     n_passes: int = 2,
     mixture: Mixture | None = None,
     tolerance: float = 0.03,
+    strength: float | None = None,
 ) -> Measure:
     """Infer a measure from rounds of any mix of counts and sums.
 
@@ -79,6 +80,7 @@ def infer_measure(
         n_passes: how often the support is drawn and the measure solved for.
         mixture: the composition of the support.
         tolerance: the duality gap, in nats for each noisy value, at which the solver stops.
+        strength: the epsilon of Laplace noise that all rounds together are worth; by default the context's.
 
     Returns:
         The measure of the last pass.
@@ -87,8 +89,8 @@ def infer_measure(
     total = total_of(context, rounds)
     found: Measure | None = None
     for _ in range(n_passes):
-        points = _support(context, rounds, found, total, n_points, rng, mixture)
-        blocks, observed, scales = observations(context, rounds, points, total)
+        points = drawn_support(context, rounds, found, total, n_points, rng, mixture)
+        blocks, observed, scales, laws = observations(context, rounds, points, total)
         weights = np.full(n_points, total / n_points)
         if not blocks:
             return Measure(points=points, weights=weights, solution=None)
@@ -97,8 +99,8 @@ def infer_measure(
             observed,
             scales,
             weights,
-            temperature=temperature_of(context, rounds),
-            noise=context.mechanism,
+            temperature=temperature_of(effective_epsilon(context) if strength is None else strength, rounds),
+            noise=laws,
             tolerance=tolerance,
             max_steps=60,
         )
@@ -115,34 +117,31 @@ def effective_epsilon(context: Context, share: float = 1.0) -> float:
     return 2.0 * float(np.sqrt(amount)) / context.records_per_person
 
 
-def temperature_of(context: Context, rounds: Sequence[Round]) -> float:
+def temperature_of(strength: float, rounds: Sequence[Round]) -> float:
     """The weight of the entropy: all rows of one record weigh at most epsilon, so tilts stay within e^(+-L)."""
     grid = any(isinstance(answered.query, GridQuery) for answered in rounds)
     absolute = any(isinstance(r.query, VoronoiQuery) and r.query.sums == "absolute" for r in rounds)
     tilt = _TILT_OTHER if not grid else _TILT_HYBRID if absolute else _TILT_GRID
-    return effective_epsilon(context) / tilt
+    return strength / tilt
 
 
 def total_of(context: Context, rounds: Sequence[Round]) -> float:
     """The number of records that all count totals support together, each weighted by its precision; at least 1."""
     weighted = precision = 0.0
     for answered in rounds:
-        query, noisy, scales = answered.query, answered.noisy, answered.scales
-        if isinstance(query, GridQuery):
-            reachable = reachable_cells(query, context.domain)
-            noisy, scales = noisy[reachable], scales[reachable]
-        if isinstance(query, HistogramQuery):
-            n_values, repeats = query.size, len(query.marginals)
-        elif isinstance(query, VoronoiQuery):
-            n_values, repeats = query.n_cells, 1
-        elif isinstance(query, GridQuery):
-            n_values, repeats = len(noisy), 1
-        else:
-            continue
-        estimate = noisy[:n_values].sum() / repeats
-        variance = context.noise.deviation(1.0) ** 2 * float((scales[:n_values] ** 2).sum()) / repeats**2
-        weighted += estimate / variance
-        precision += 1.0 / variance
+        query, start = answered.query, 0
+        for block in query.sensitivity(context.domain).blocks:
+            values, scales = (v[start : start + block.size] for v in (answered.noisy, answered.scales))
+            start += block.size
+            if block.total is None:
+                continue
+            if isinstance(query, GridQuery):
+                reachable = reachable_cells(query, context.domain)
+                values, scales = values[reachable], scales[reachable]
+            estimate = values.sum() / block.total
+            variance = answered.noise.deviation(1.0) ** 2 * float((scales**2).sum()) / block.total**2
+            weighted += estimate / variance
+            precision += 1.0 / variance
     if precision == 0.0:
         return float(context.n_records or 1000)
     return max(1.0, weighted / precision)
@@ -150,10 +149,14 @@ def total_of(context: Context, rounds: Sequence[Round]) -> float:
 
 def observations(
     context: Context, rounds: Sequence[Round], points: Array, total: float
-) -> tuple[list[Block], Array, Array]:
-    """Stack the rounds' rows on a support; a fine grid is read in blocks of cells, empty ones of which drop out."""
+) -> tuple[list[Block], Array, Array, NDArray[np.str_]]:
+    """Stack the rounds' rows on a support, with their answers, noise scales and the law of their noise.
+
+    A fine grid is read in blocks of cells, empty ones of which drop out.
+    """
     blocks: list[Block] = []
     observed, scales = [np.empty(0)], [np.empty(0)]
+    laws = [np.empty(0, dtype="<U8")]
     for answered in rounds:
         query = answered.query
         if isinstance(query, VoronoiQuery) and query.n_cells == 1 and query.sums == "none":
@@ -163,11 +166,13 @@ def observations(
             blocks.append(block)
             observed.append(noisy)
             scales.append(scale)
+            laws.append(np.full(len(noisy), answered.mechanism))
             continue
         blocks.extend(rows_of(query, points))
         observed.append(answered.noisy)
         scales.append(answered.scales)
-    return blocks, np.concatenate(observed), np.concatenate(scales)
+        laws.append(np.full(query.size, answered.mechanism))
+    return blocks, np.concatenate(observed), np.concatenate(scales), np.concatenate(laws)
 
 
 def denoised(noisy: Array, total: float) -> Array:
@@ -201,7 +206,7 @@ def _likely_counts(noisy: Array, reachable: NDArray[np.bool_], total: float) -> 
     return counts
 
 
-def _support(
+def drawn_support(
     context: Context,
     rounds: Sequence[Round],
     last: Measure | None,
@@ -210,6 +215,7 @@ def _support(
     rng: np.random.Generator,
     mixture: Mixture,
 ) -> Array:
+    """Points where rounds of counts and sums put records: their first look, their cells, and the last pass."""
     with_sums = [r for r in rounds if isinstance(r.query, VoronoiQuery) and r.query.sums != "none"]
     n_cells = int(n_points * mixture.cells) if with_sums else 0
     resampled = mixture.resampled if with_sums else 2 * mixture.resampled

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from recoup.algorithms.base import Algorithm, Clustering, Refittable
 from recoup.algorithms.lloyd import KMeans, positive_whole
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
@@ -27,7 +28,7 @@ def refit(
     average_last: int = 1,
     random_state: Any = None,
 ) -> Array:
-    """The centres of a transcript in the user's units.
+    """The algorithm's answer without noise, on inferred data: for k-means, centres in the user's units.
 
     Args:
         transcript: what was released.
@@ -40,7 +41,7 @@ def refit(
         random_state: harmless randomness.
 
     Returns:
-        (n_clusters, d) centres inside the bounds.
+        (n_clusters, d) centres inside the bounds; for another algorithm, its answer in the user's units.
 
     Guarantees: reads nothing but its arguments; candidates are compared on the inferred data alone.
 
@@ -53,6 +54,10 @@ def refit(
     """
     context = transcript.context
     algorithm = algorithm_from_json(transcript.algorithm)
+    if not isinstance(algorithm, Clustering):
+        if n_clusters is not None:
+            raise ParameterError(f"n_clusters is for clusterings, and this is a transcript of {algorithm.type_name}.")
+        return _refit_any(transcript, algorithm, inferred, seeded(random_state))
     wanted = algorithm.n_clusters if n_clusters is None else positive_whole(n_clusters, "n_clusters")
     average_last = positive_whole(average_last, "average_last")
     if inferred is not None and average_last > 1:
@@ -81,3 +86,17 @@ def refit(
         from_last = weighted_kmeans(points, inferred.weights, wanted, n_restarts=0, rng=rng, starts=last[None])
         found = min(found, from_last, key=lambda clustering: clustering.inertia)
     return context.domain.from_unit(context.domain.clip(found.centers))
+
+
+def _refit_any(
+    transcript: Transcript, algorithm: Algorithm, inferred: InferredDataset | None, rng: np.random.Generator
+) -> Array:
+    context, rounds = transcript.context, transcript.rounds
+    if inferred is None:
+        answer = algorithm.estimate(context, rounds)
+        return algorithm.in_user_units(context, answer) if isinstance(algorithm, Refittable) else answer
+    if not isinstance(algorithm, Refittable):
+        raise ParameterError(f"{algorithm.type_name} has no refit: use the inferred data set itself.")
+    points = context.domain.to_unit(inferred.points)
+    answer = algorithm.refit(context, rounds, points, inferred.weights, rng)
+    return algorithm.in_user_units(context, answer)

@@ -95,6 +95,26 @@ class DenseRows:
 Block: TypeAlias = Partition | SparseRows | DenseRows
 
 
+def dense_rows(blocks: Sequence[Block], n_points: int) -> Floats:
+    """The rows of all blocks as one dense array, (n_points, R): for readers that need a point's whole contribution."""
+    rows = np.zeros((n_points, sum(block.size for block in blocks)))
+    start, every = 0, np.arange(n_points)
+    for block in blocks:
+        part = rows[:, start : start + block.size]
+        start += block.size
+        if isinstance(block, DenseRows):
+            part[:] = block.contribution
+        elif isinstance(block, SparseRows):
+            part[:] = block.contribution.toarray()
+        else:
+            part[every, block.cells] = 1.0
+            if block.values is not None:
+                width = block.values.shape[1]
+                for j in range(width):
+                    part[every, block.n_cells + block.cells * width + j] = block.values[:, j]
+    return rows
+
+
 class Rows(Protocol):
     """The stacked rows A in the kernels' order: a cell's count and its sums side by side.
 

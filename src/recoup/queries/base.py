@@ -36,6 +36,8 @@ class Block:
         l1: for each value a positive number such that, for any record, the sum of |contribution| / l1 is at most 1.
         l2: likewise for the square root of the sum of squares of contribution / l2.
         ones: for a block of counts, how many of its values a record raises by exactly 1; else none.
+        total: what the values of any record's contribution add up to, if that is one number for all: then the block's
+            answers tell how many records there are. None if it depends on the record.
     """
 
     name: str
@@ -43,11 +45,13 @@ class Block:
     l1: Array
     l2: Array
     ones: int | None = None
+    total: float | None = None
 
     @classmethod
     def of_counts(cls, name: str, size: int, ones: int = 1) -> Self:
-        """A block of counts of which a record raises at most `ones`."""
-        return cls(name=name, size=size, l1=np.full(size, float(ones)), l2=np.full(size, np.sqrt(ones)), ones=ones)
+        """A block of counts of which every record raises `ones`."""
+        l1, l2 = np.full(size, float(ones)), np.full(size, np.sqrt(ones))
+        return cls(name=name, size=size, l1=l1, l2=l2, ones=ones, total=float(ones))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,20 @@ def sum_of_contributions(query: Query, records: Records, factors: Array) -> Inte
             values = np.trunc(rows.data * factors[rows.indices]).astype(np.int64)
             np.add.at(total, rows.indices, values)
     return total
+
+
+def rows_in_blocks(query: Query, points: Array) -> Array | csr_array:
+    """A query's contributions on many points, evaluated a block of points at a time: no large temporaries."""
+    if len(points) <= _BLOCK_ROWS:
+        return query.contribution(points)
+    first = query.contribution(points[:_BLOCK_ROWS])
+    if not isinstance(first, np.ndarray):
+        return query.contribution(points)
+    rows = np.empty((len(points), query.size))
+    rows[:_BLOCK_ROWS] = first
+    for start in range(_BLOCK_ROWS, len(points), _BLOCK_ROWS):
+        rows[start : start + _BLOCK_ROWS] = query.contribution(points[start : start + _BLOCK_ROWS])
+    return rows
 
 
 def sum_parts(parts: Sequence[Integers]) -> Integers:

@@ -1,14 +1,14 @@
-"""Scikit-learn shaped estimators: the only Python face that holds both roles, curator and analyst."""
+"""Private k-means as a scikit-learn estimator."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from recoup.algorithms.adaptive import AdaptiveKMeans
@@ -18,11 +18,9 @@ from recoup.algorithms.hybrid import HybridKMeans
 from recoup.algorithms.lloyd import KMeans, positive_whole
 from recoup.curator.rivals.base import release_model
 from recoup.curator.rivals.registry import RIVALS, rival_of
-from recoup.curator.source import is_path, source_of
-from recoup.curator.tables import Table, open_table
-from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
 from recoup.driver import release
-from recoup.errors import DataError, ParameterError
+from recoup.errors import ParameterError
+from recoup.estimators.base import PrivateEstimator, harmless
 from recoup.inference.infer import METHODS, NEED_MEANS, Method, infer
 from recoup.inference.intervals import Intervals, intervals
 from recoup.inference.refit import refit
@@ -34,7 +32,7 @@ from recoup.queries.voronoi import VoronoiQuery
 _PLANNED: dict[str, Callable[..., Algorithm]] = {"adaptive": AdaptiveKMeans, "grid": GridKMeans, "hybrid": HybridKMeans}
 
 
-class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[misc]
     """Differentially private k-means.
 
     Args:
@@ -155,7 +153,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         )
         self._set_domain(domain)
         self.transcript_: Any = transcript
-        rng = _harmless(self.random_state)
+        rng = harmless(self.random_state)
         self.inferred_ = None
         if self.postprocess != "none":
             method = METHODS[0] if self.postprocess == "auto" else cast(Method, self.postprocess)
@@ -206,7 +204,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             raise ParameterError(f"intervals need a transcript, and {self.algorithm} releases none.")
         if self.inferred_ is None:
             raise ParameterError('intervals need inferred data: fit with another postprocess than "none".')
-        rng = _harmless(self.random_state)
+        rng = harmless(self.random_state)
         return intervals(self.transcript_, self.inferred_, self.cluster_centers_, level=level, random_state=rng)
 
     def report(
@@ -233,13 +231,6 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         asked = level if intervals else None
         write_report(path, self.transcript_, self.cluster_centers_, self.inferred_, level=asked, title=title)
         return None
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn may expect: missing values are allowed, and results are random."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.non_deterministic = True
-        return tags
 
     def _fit_rival(self, X: Any, *, keeps_transcript: bool, on_round: Callable[[int], None] | None) -> Self:
         n_rounds = None if self.n_rounds == "auto" else positive_whole(self.n_rounds, "n_rounds")
@@ -271,14 +262,6 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         self._n_features_out = len(self.cluster_centers_)
         return self
 
-    def _set_domain(self, domain: Domain) -> None:
-        self._domain = domain
-        self.n_features_in_ = domain.n_columns
-        if domain.columns is not None:
-            self.feature_names_in_ = np.array(domain.columns, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-
     def _algorithm(self) -> Algorithm:
         if self.algorithm not in ("auto", "lloyd", *_PLANNED):
             choices = ", ".join(f'"{name}"' for name in ("auto", *_PLANNED, "lloyd", *RIVALS))
@@ -296,55 +279,11 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         n_rounds = 5 if self.n_rounds == "auto" else positive_whole(self.n_rounds, "n_rounds")
         return KMeans(n_clusters=self.n_clusters, n_rounds=n_rounds)
 
-    def _source(self, X: Any) -> tuple[Domain, Any]:
-        """The domain, and the records as a source where the table had to be opened to find its columns."""
-        if isinstance(self.domain, Domain):
-            return self.domain, X
-        kind = "box" if self.domain == "auto" else self.domain
-        if not isinstance(kind, str) or kind not in DOMAINS:
-            raise ParameterError(f'domain={self.domain!r}: choose "auto", {", ".join(DOMAINS)}, or give a Domain.')
-        if self.bounds is None:
-            declared_bounds(None)
-        if isinstance(self.bounds, Mapping):
-            low, high, columns = declared_bounds(self.bounds)
-            return DOMAINS[kind](tuple(low), tuple(high), columns), X
-        # Opened once: a stream can be read only once. A list declares no width, so it takes that of the bounds.
-        table = open_table(X, n_columns=declared_width(self.bounds) if isinstance(X, list | tuple) else None)
-        low, high, _ = declared_bounds(self.bounds, table.n_columns)
-        domain = DOMAINS[kind](tuple(low), tuple(high), table.columns)
-        return domain, source_of(table, domain, keep=not is_path(X))
-
-    def _table(self, X: Any) -> Table:
-        check_is_fitted(self)
-        domain = self._domain
-        by_name = domain.columns is not None and not isinstance(X, np.ndarray | list | tuple)
-        table = open_table(X, domain.columns if by_name else None)
-        if table.n_columns != domain.n_columns:
-            raise DataError(
-                f"X has {table.n_columns} features, but {type(self).__name__} is expecting {domain.n_columns} features "
-                "as input."
-            )
-        return table
-
-    def _unit(self, X: Any) -> Array:
-        rows = np.concatenate([np.asarray(b, dtype=np.float64) for b in self._table(X).blocks()])
-        rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, np.nan)
-        return self._domain.to_unit(rows)
-
     def _unit_centers(self) -> Array:
         return self._domain.to_unit(self.cluster_centers_)
 
     def _cells(self, unit: Array) -> NDArray[np.int64]:
         return VoronoiQuery(centers=self._unit_centers()).cells(unit)
-
-
-def _harmless(random_state: Any) -> np.random.Generator:
-    """A stream for inference and refit that is not the one of initial centres or simulated noise."""
-    if isinstance(random_state, np.random.RandomState):
-        random_state = int(random_state.randint(2**31))
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    return np.random.default_rng(np.random.SeedSequence(random_state, spawn_key=(2,)))
 
 
 __all__ = ["PrivateKMeans"]

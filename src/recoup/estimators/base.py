@@ -1,0 +1,86 @@
+"""What all estimators share: bounds become a domain, a table becomes records, and a stream of harmless randomness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from recoup.curator.source import is_path, source_of
+from recoup.curator.tables import Table, open_table
+from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
+from recoup.errors import DataError, ParameterError
+from recoup.queries.base import Array
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """Common ground of the estimators; not for use by itself.
+
+    A subclass has the parameters `bounds` and `domain`, calls `_source` in `fit` and `_set_domain` once fitted.
+    """
+
+    bounds: Any
+    domain: Any
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn may expect: missing values are allowed, and results are random."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.non_deterministic = True
+        return tags
+
+    def _set_domain(self, domain: Domain) -> None:
+        self._domain = domain
+        self.n_features_in_ = domain.n_columns
+        if domain.columns is not None:
+            self.feature_names_in_ = np.array(domain.columns, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _source(self, X: Any) -> tuple[Domain, Any]:
+        """The domain, and the records as a source where the table had to be opened to find its columns."""
+        if isinstance(self.domain, Domain):
+            return self.domain, X
+        kind = "box" if self.domain == "auto" else self.domain
+        if not isinstance(kind, str) or kind not in DOMAINS:
+            raise ParameterError(f'domain={self.domain!r}: choose "auto", {", ".join(DOMAINS)}, or give a Domain.')
+        if self.bounds is None:
+            declared_bounds(None)
+        if isinstance(self.bounds, Mapping):
+            low, high, columns = declared_bounds(self.bounds)
+            return DOMAINS[kind](tuple(low), tuple(high), columns), X
+        # Opened once: a stream can be read only once. A list declares no width, so it takes that of the bounds.
+        table = open_table(X, n_columns=declared_width(self.bounds) if isinstance(X, list | tuple) else None)
+        low, high, _ = declared_bounds(self.bounds, table.n_columns)
+        domain = DOMAINS[kind](tuple(low), tuple(high), table.columns)
+        return domain, source_of(table, domain, keep=not is_path(X))
+
+    def _table(self, X: Any) -> Table:
+        check_is_fitted(self)
+        domain = self._domain
+        by_name = domain.columns is not None and not isinstance(X, np.ndarray | list | tuple)
+        table = open_table(X, domain.columns if by_name else None)
+        if table.n_columns != domain.n_columns:
+            raise DataError(
+                f"X has {table.n_columns} features, but {type(self).__name__} is expecting {domain.n_columns} features "
+                "as input."
+            )
+        return table
+
+    def _unit(self, X: Any) -> Array:
+        """The records in the unit domain, exactly; NaN where a value is missing or infinite."""
+        rows = np.concatenate([np.asarray(b, dtype=np.float64) for b in self._table(X).blocks()])
+        rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, np.nan)
+        return self._domain.to_unit(rows)
+
+
+def harmless(random_state: Any) -> np.random.Generator:
+    """A stream for inference and refit that is not the one of initial states or simulated noise."""
+    if isinstance(random_state, np.random.RandomState):
+        random_state = int(random_state.randint(2**31))
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(np.random.SeedSequence(random_state, spawn_key=(2,)))

@@ -1,0 +1,76 @@
+"""Maximum entropy for any query: the contributions on a support, as dense rows.
+
+The support is what the releases' algorithms say about where records may lie. Queries of cells keep their fast rows;
+everything else is evaluated on the support in blocks. A fused layout is an optimisation of this path.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from recoup.algorithms.base import Refittable
+from recoup.inference.evidence import Evidence, Part
+from recoup.inference.measure import Measure, Mixture, drawn_support, observations, total_of
+from recoup.inference.newton import solve
+from recoup.queries.base import Array
+
+_LARGEST_TABLE = 2**26  # values of all rows on the support: half a gigabyte
+_PSEUDO_RECORDS = 10.0
+_FEWEST_POINTS = 500
+
+
+def infer_generic(
+    evidence: Evidence, rng: np.random.Generator, *, n_points: int, tolerance: float = 0.03, max_steps: int = 100
+) -> Measure:
+    """Infer a measure from rounds of any queries.
+
+    Args:
+        evidence: the rounds.
+        rng: harmless randomness.
+        n_points: points of the support; fewer where all rows on them would not fit into memory.
+        tolerance: the duality gap, in nats for each noisy value, at which the solver stops.
+        max_steps: of the solver.
+
+    Returns:
+        The measure.
+    """
+    context, rounds = evidence.context, evidence.rounds
+    n_rows = sum(answered.query.size for answered in rounds)
+    n_points = max(min(n_points, _LARGEST_TABLE // max(n_rows, 1)), _FEWEST_POINTS)
+    total = total_of(context, rounds)
+    points = support_of(evidence, n_points, total, rng)
+    blocks, observed, scales, laws = observations(context, rounds, points, total)
+    base = np.full(len(points), total / len(points))
+    if not blocks:
+        return Measure(points=points, weights=base, solution=None)
+    solution = solve(
+        blocks,
+        observed,
+        scales,
+        base,
+        temperature=pseudo_records(evidence) / total,
+        noise=laws,
+        tolerance=tolerance,
+        max_steps=max_steps,
+    )
+    return Measure(points=points, weights=solution.measure, solution=solution)
+
+
+def pseudo_records(evidence: Evidence) -> float:
+    """How many records' worth of trust the base has: what the algorithms ask for, on average."""
+    algorithms = [part.algorithm for part in evidence.parts]
+    wanted = [a.pseudo_records if isinstance(a, Refittable) else _PSEUDO_RECORDS for a in algorithms]
+    return float(np.mean(wanted))
+
+
+def support_of(evidence: Evidence, n_points: int, total: float, rng: np.random.Generator) -> Array:
+    """Points where the releases say that records may lie, an equal number from each."""
+    edges = np.linspace(0, n_points, len(evidence.parts) + 1).astype(int)
+    drawn = [_of_part(p, int(n), total, rng) for p, n in zip(evidence.parts, np.diff(edges), strict=True)]
+    return np.concatenate(drawn)
+
+
+def _of_part(part: Part, n_points: int, total: float, rng: np.random.Generator) -> Array:
+    if isinstance(part.algorithm, Refittable):
+        return part.context.domain.clip(part.algorithm.support(part.context, part.rounds, n_points, rng))
+    return drawn_support(part.context, part.rounds, None, total, n_points, rng, Mixture())

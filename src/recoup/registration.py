@@ -1,0 +1,37 @@
+"""Your own queries and algorithms, by name: what a program registers, its transcripts may be read back with.
+
+A file still cannot name anything that the reading program has not registered itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recoup.algorithms.registry import ALGORITHMS
+from recoup.errors import ParameterError
+from recoup.queries.registry import QUERIES
+
+
+def register(*kinds: type) -> None:
+    """Let transcripts name these classes of queries and algorithms, in this process.
+
+    Args:
+        kinds: classes that satisfy the Query or the Algorithm protocol, each with a `type_name` of its own.
+
+    Guarantees: a name that another class has already is refused; registering a class twice changes nothing.
+
+    >>> from recoup import KMeans
+    >>> register(KMeans)
+    """
+    for kind in kinds:
+        known: dict[str, Any] = ALGORITHMS if hasattr(kind, "next_request") else QUERIES
+        name = getattr(kind, "type_name", None)
+        if not isinstance(kind, type) or not (hasattr(kind, "contribution") or hasattr(kind, "next_request")):
+            raise ParameterError(f"{kind!r} is neither a class of queries nor one of algorithms.")
+        if not isinstance(name, str) or not name:
+            raise ParameterError(f"{kind.__name__} has no type_name: give it one, for example 'my-median'.")
+        # The same class, defined anew: a notebook's cell that runs twice.
+        same = known.get(name)
+        if same is not None and (same.__module__, same.__qualname__) != (kind.__module__, kind.__qualname__):
+            raise ParameterError(f"the name {name!r} is taken by {same.__qualname__}: choose another.")
+        known[name] = kind
