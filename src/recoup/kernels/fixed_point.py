@@ -26,7 +26,7 @@ def fixed_point_rows(
 ):
     """Write each raw row as a fixed-point record of the unit domain; a row with a non-finite value is dropped."""
     n, d = rows.shape
-    tile, size, off = np.zeros((d, TILE)), np.empty(TILE), np.empty(TILE)
+    tile, size, off, whole = np.zeros((d, TILE)), np.empty(TILE), np.empty(TILE), np.empty((d, TILE), np.int32)
     shift, total, kept, n_kept = np.empty(TILE), np.empty(TILE), np.empty(TILE), np.empty(TILE)
     for start in range(0, n, TILE):
         n_rows = min(TILE, n - start)
@@ -50,14 +50,24 @@ def fixed_point_rows(
             _onto_l1_ball(tile, radius, size, shift, total, kept, n_kept)
         elif shape == 2:
             _onto_l2_ball(tile, radius, size)
-        for j in range(d):
-            for b in range(TILE):
-                tile[j, b] = tile[j, b] * _GRID if off[b] == 0.0 else 0.0
+        onto_grid(tile, off, whole)
         for b in range(n_rows):
             for j in range(d):
-                records[start + b, j] = np.int32(tile[j, b])
-            if off[b] != 0.0:
-                records[start + b, 0] = DROPPED
+                records[start + b, j] = whole[j, b]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def onto_grid(
+    tile,  # IN   (d, TILE): records of the unit domain
+    off,  # IN   (TILE,): zero if all values of a record are finite
+    whole,  # OUT  (d, TILE) int32
+):
+    """Round toward zero onto the grid of 2^-30, or drop; by column, since a register then holds different records."""
+    for j in range(tile.shape[0]):
+        for b in range(TILE):
+            whole[j, b] = np.int32(tile[j, b] * _GRID if off[b] == 0.0 else 0.0)
+    for b in range(TILE):
+        whole[0, b] = whole[0, b] if off[b] == 0.0 else DROPPED
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

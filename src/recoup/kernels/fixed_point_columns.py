@@ -9,7 +9,7 @@ import numpy as np
 from numba import carray, njit, types
 from numba.extending import intrinsic
 
-from recoup.kernels.fixed_point import _GRID, DROPPED, TILE, _onto_l1_ball, _onto_l2_ball
+from recoup.kernels.fixed_point import TILE, _onto_l1_ball, _onto_l2_ball, onto_grid
 
 
 def _pointer_to(kind):
@@ -42,7 +42,7 @@ def fixed_point_columns(
 ):
     """Write rows of a columnar table as fixed-point records; a row with a non-finite value is dropped."""
     d = addresses.shape[0]
-    tile, size, off = np.zeros((d, TILE)), np.empty(TILE), np.empty(TILE)
+    tile, size, off, whole = np.zeros((d, TILE)), np.empty(TILE), np.empty(TILE), np.empty((d, TILE), np.int32)
     shift, total, kept, n_kept = np.empty(TILE), np.empty(TILE), np.empty(TILE), np.empty(TILE)
     for first in range(start, stop, TILE):
         n_rows = min(TILE, stop - first)
@@ -58,12 +58,10 @@ def fixed_point_columns(
             _onto_l1_ball(tile, radius, size, shift, total, kept, n_kept)
         elif shape == 2:
             _onto_l2_ball(tile, radius, size)
+        onto_grid(tile, off, whole)
         for b in range(n_rows):
-            finite = off[b] == 0.0
             for j in range(d):
-                records[first + b, j] = np.int32(tile[j, b] * _GRID) if finite else 0
-            if not finite:
-                records[first + b, 0] = DROPPED
+                records[first + b, j] = whole[j, b]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
