@@ -84,7 +84,8 @@ def bench(
         # Part by part, so that an interruption loses one part at most.
         _, files = write_pages(folder, [found])
     if as_json:
-        out.print_json([found.to_json() for found in measured])
+        files_written = [str(path) for path in files]
+        out.print_json({"parts": [found.to_json() for found in measured], "files": files_written})
     else:
         for found in measured:
             out.say(machine_sentence(found))

@@ -37,15 +37,17 @@ def demo(
     from recoup import demo_page
     from recoup.report.write import write_report
 
-    results, pictures, reports = [], [], []
+    results, pictures, reports, files = [], [], [], list[Path]()
     tables = parts.tables(seed)
     for position, table in enumerate(tables, start=1):
         out.say(f"Table {position} of {len(tables)}: {table.name}, generated from seed {seed} ...")
         result = parts.compare(table, seed=seed)
         shown = parts.figures(result)
         for name, (_, png) in shown.items():
-            write_whole(folder / f"{name}.png", png)
-        result.transcript.save(folder / f"{table.name.lower()}-transcript.json")
+            files.append(folder / f"{name}.png")
+            write_whole(files[-1], png)
+        files.append(folder / f"{table.name.lower()}-transcript.json")
+        result.transcript.save(files[-1])
         # From the release alone: the report never sees the table.
         reports.append(folder / parts.report_name(result))
         write_report(reports[-1], result.transcript, result.released, result.inferred, title=f"{table.name}, generated")
@@ -54,7 +56,7 @@ def demo(
     page = folder / "index.html"
     write_whole(page, demo_page.page(results, pictures))
     if as_json:
-        out.print_json(_as_json(results, page, reports))
+        out.print_json(_as_json(results, page, reports, [*files, *reports, page]))
     else:
         _show(results)
     for result in results:
@@ -79,7 +81,7 @@ def _show(results: list[TableResult]) -> None:
     out.say(COMPARISON_NOTE)
 
 
-def _as_json(results: list[TableResult], page: Path, reports: list[Path]) -> dict[str, Any]:
+def _as_json(results: list[TableResult], page: Path, reports: list[Path], files: list[Path]) -> dict[str, Any]:
     from recoup.demo import COMPARISON_NOTE, EPSILONS
 
     return {
@@ -97,4 +99,5 @@ def _as_json(results: list[TableResult], page: Path, reports: list[Path]) -> dic
             }
             for result in results
         ],
+        "files": [str(path) for path in files],
     }

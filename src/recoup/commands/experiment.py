@@ -122,7 +122,7 @@ def paper(
             raise
         results, failures = list(outcome.results), outcome.failures
         files = write_results(folder, outcome.everything)
-        out.say(f"{len(results)} runs, {outcome.n_reused} of them from before.")
+        out.say(f"{out.counted(len(results), 'run')}, {outcome.n_reused} of them from before.")
     panels, written = write_report(folder, results)
     files += written
     if as_json:
@@ -276,6 +276,6 @@ def _report_failures(failures: tuple[Any, ...]) -> None:
         if os.environ.get("RECOUP_DEBUG"):
             out.say(failure.trace)
     out.say(
-        f"{len(failures)} runs failed; the same command tries them again. RECOUP_DEBUG=1 shows where they failed; what "
-        "it shows may hold records."
+        f"{out.counted(len(failures), 'run')} failed; the same command tries again. RECOUP_DEBUG=1 shows where, and "
+        "may show records."
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from recoup.commands import options
+from recoup.commands import config, options
 from recoup.errors import ParameterError
 
 
@@ -54,6 +54,7 @@ def report(
         str | None, typer.Option(help="Of the page; it is public.", rich_help_panel="Output", show_default=False)
     ] = None,
     as_json: options.AsJson = False,
+    config_file: config.ConfigFile = None,
 ) -> None:
     """Write one page about a result: what was promised, the clusters, how sure they are. Costs no privacy.
 
@@ -99,7 +100,7 @@ def report(
         )
     out.say(out.privacy_sentence(released.privacy))
     if as_json:
-        out.print_json({"report": str(output)} | without_picture(facts))
+        out.print_json({"report": str(output), "files": [str(output)]} | without_picture(facts))
         return
     clusters = facts["profiles"]["clusters"]
     rows = [[str(cluster["label"]), size_words(cluster), cluster["sentence"]] for cluster in clusters]
