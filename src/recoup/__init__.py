@@ -13,11 +13,15 @@ from recoup.version import __version__
 if TYPE_CHECKING:
     from recoup.algorithms.adaptive import AdaptiveKMeans
     from recoup.algorithms.eugkm import GridKMeans
+    from recoup.algorithms.gmm import GaussianMixture
     from recoup.algorithms.hybrid import HybridKMeans
     from recoup.algorithms.lloyd import KMeans
+    from recoup.algorithms.logistic import LogisticRegression
+    from recoup.algorithms.pca import CovariancePCA, PowerPCA
     from recoup.domain import Box, L1Ball, L2Ball
     from recoup.driver import release
-    from recoup.estimators import PrivateKMeans
+    from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
+    from recoup.foreign import load_foreign, transcript_from
     from recoup.inference.choose import suggest_clusters
     from recoup.inference.infer import infer
     from recoup.inference.inferred import InferredDataset
@@ -29,12 +33,21 @@ if TYPE_CHECKING:
 _HOMES = {
     "AdaptiveKMeans": "recoup.algorithms.adaptive",
     "GridKMeans": "recoup.algorithms.eugkm",
+    "GaussianMixture": "recoup.algorithms.gmm",
     "HybridKMeans": "recoup.algorithms.hybrid",
     "KMeans": "recoup.algorithms.lloyd",
+    "LogisticRegression": "recoup.algorithms.logistic",
+    "CovariancePCA": "recoup.algorithms.pca",
+    "PowerPCA": "recoup.algorithms.pca",
     "Box": "recoup.domain",
     "L1Ball": "recoup.domain",
     "L2Ball": "recoup.domain",
+    "PrivateGaussianMixture": "recoup.estimators",
     "PrivateKMeans": "recoup.estimators",
+    "PrivatePCA": "recoup.estimators",
+    "PrivateLogisticRegression": "recoup.estimators",
+    "load_foreign": "recoup.foreign",
+    "transcript_from": "recoup.foreign",
     "suggest_clusters": "recoup.inference.choose",
     "infer": "recoup.inference.infer",
     "InferredDataset": "recoup.inference.inferred",
@@ -49,6 +62,8 @@ _HOMES = {
 __all__ = [
     "AdaptiveKMeans",
     "Box",
+    "CovariancePCA",
+    "GaussianMixture",
     "GridKMeans",
     "HybridKMeans",
     "InferredDataset",
@@ -56,15 +71,22 @@ __all__ = [
     "L1Ball",
     "L2Ball",
     "Ledger",
+    "LogisticRegression",
+    "PowerPCA",
+    "PrivateGaussianMixture",
     "PrivateKMeans",
+    "PrivateLogisticRegression",
+    "PrivatePCA",
     "Round",
     "Transcript",
     "__version__",
     "infer",
+    "load_foreign",
     "refit",
     "register",
     "release",
     "suggest_clusters",
+    "transcript_from",
 ]
 
 

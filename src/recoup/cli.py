@@ -13,7 +13,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from recoup.commands import bench, cluster, demo, experiment, infer, ledger, plan, release, report
+from recoup.commands import (
+    audit,
+    bench,
+    cluster,
+    demo,
+    experiment,
+    import_foreign,
+    infer,
+    ledger,
+    plan,
+    release,
+    report,
+)
 from recoup.commands.exits import MEANINGS, ExitCode, code_of
 from recoup.commands.wording import spoken
 from recoup.errors import RecoupError
@@ -25,15 +37,22 @@ _EPILOG = (
 )
 
 
+_PAID = "files are whole, what was charged stays charged; --resume continues a transcript"
+_INTERRUPTED = {"cluster": _PAID, "release": _PAID}
+
+
 class _Group(TyperGroup):
     """A group whose commands end with one line and a documented code, whatever goes wrong."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
+        # A column's name that the terminal cannot show must not end a run that has been paid for.
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            _complain("interrupted; files are whole, what was charged stays charged; --resume continues a transcript.")
+            _complain(f"interrupted; {_INTERRUPTED.get(ctx.invoked_subcommand, 'every file is whole or not there')}.")
             raise typer.Exit(ExitCode.INTERRUPTED) from None
         except RecoupError as error:
             _complain(spoken(str(error)))
@@ -97,8 +116,8 @@ _CURATOR = "For the curator: from the records, within a budget"
 _ANALYST = "For the analyst: from a transcript alone, at no cost"
 
 
-def _add(function: Callable[..., None], panel: str, summary: str) -> None:
-    app.command(rich_help_panel=panel, short_help=summary)(function)
+def _add(function: Callable[..., None], panel: str, summary: str, name: str | None = None) -> None:
+    app.command(name=name, rich_help_panel=panel, short_help=summary)(function)
 
 
 _add(demo.demo, _START, "See it work on generated tables; ends with a report to open.")
@@ -107,8 +126,10 @@ _add(cluster.cluster, _CURATOR, "Cluster a table privately: centres in its own u
 _add(release.release, _CURATOR, "Run one algorithm and keep its transcript.")
 app.add_typer(ledger.app, name="ledger", rich_help_panel=_CURATOR)
 _add(infer.infer, _ANALYST, "Infer the data behind a transcript and refit its centres.")
+_add(import_foreign.import_foreign, _ANALYST, "Read noisy answers that were made elsewhere.", name="import")
 _add(report.report, _ANALYST, "Write one page about a result, for people to read.")
 _add(bench.bench, _MEASURE, "Measure speed and memory on generated records.")
+_add(audit.audit, _MEASURE, "Attack Recoup: can anybody tell whether one record was there?")
 app.add_typer(experiment.app, name="experiment", rich_help_panel=_MEASURE)
 
 

@@ -206,6 +206,8 @@ def _resumed(path: str | os.PathLike[str] | None, fresh: Transcript) -> Transcri
     if not Path(path).exists():
         return fresh
     old = Transcript.load(path)
+    if old.foreign:
+        raise TranscriptError(f"{path} was made elsewhere: it can be read, and not continued.")
     same = (
         old.context.to_json() == fresh.context.to_json()
         and old.algorithm == fresh.algorithm
@@ -217,6 +219,8 @@ def _resumed(path: str | os.PathLike[str] | None, fresh: Transcript) -> Transcri
         )
     if old.pending is not None:
         old = replace(old, lost=(*old.lost, old.pending), pending=None)
+        # At once: if nothing is left to pay another round with, nobody saves it later.
+        old.save(path)
     return old
 
 
@@ -225,5 +229,5 @@ def _check_affordable(ledger: Ledger, context: Context, share: Fraction) -> None
         preview = ledger.preview([Price(measure=context.budget_measure, amount=context.budget.amount * share)])
         if not preview.fits:
             raise BudgetExceededError(
-                spent=preview.spent_before, asked=preview.asked, left=ledger.left, where="this ledger"
+                spent=preview.spent_before, asked=preview.asked, left=ledger.left, where=ledger.name
             )

@@ -7,9 +7,16 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+_LONGEST = 2_000  # characters of a message: what it quotes may come from a file of any size
+
 
 class RecoupError(Exception):
     """Base class of every error that Recoup raises on purpose."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        # What to do stands at the end.
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 500]} [...] {text[-400:]}"
 
 
 class ParameterError(RecoupError, ValueError):
@@ -94,3 +101,22 @@ class UnreadableFileError(DataError, OSError):
 
 class SparkError(DataError):
     """A Spark job failed or Spark cannot be used; raised before its round is charged."""
+
+
+class ContractViolation(RecoupError, AssertionError):
+    """A query or an algorithm of your own breaks its contract; the text says in what, and what to do.
+
+    Attributes:
+        report: all checks, those that passed too (`recoup.testing.Report`).
+    """
+
+    def __init__(self, report: object) -> None:
+        self.report = report
+        super().__init__(str(report))
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class PostprocessDeclined(UserWarning):
+    """What was released is too weak to infer a data set from: the algorithm's own answer was kept."""

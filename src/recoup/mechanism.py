@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import isqrt, nextafter, sqrt
+from math import isqrt, log, nextafter, sqrt
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -120,6 +120,9 @@ class Mechanism(Protocol):
     def deviation(self, scale: float) -> float:
         """The standard deviation of noise of this scale."""
 
+    def largest(self, n: int, probability: float) -> float:
+        """What the largest of n values of noise of scale 1 exceeds with at most this probability."""
+
 
 @dataclass(frozen=True, slots=True)
 class Laplace:
@@ -165,6 +168,10 @@ class Laplace:
         """The standard deviation of noise of this scale."""
         return sqrt(2.0) * scale
 
+    def largest(self, n: int, probability: float) -> float:
+        """What the largest of n values of noise of scale 1 exceeds with at most this probability."""
+        return max(log(0.5 * n / probability), 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
@@ -208,6 +215,11 @@ class Gaussian:
     def deviation(self, scale: float) -> float:
         """The standard deviation of noise of this scale."""
         return scale
+
+    def largest(self, n: int, probability: float) -> float:
+        """What the largest of n values of noise of scale 1 exceeds with at most this probability."""
+        # The tail of a Gaussian above t > 0 is at most exp(-t^2 / 2) / 2.
+        return sqrt(2.0 * max(log(0.5 * n / probability), 0.0))
 
 
 MECHANISMS: dict[str, Laplace | Gaussian] = {"laplace": Laplace(), "gaussian": Gaussian()}

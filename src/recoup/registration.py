@@ -23,6 +23,7 @@ def register(*kinds: type) -> None:
     >>> from recoup import KMeans
     >>> register(KMeans)
     """
+    checked: list[tuple[dict[str, Any], str, type]] = []
     for kind in kinds:
         known: dict[str, Any] = ALGORITHMS if hasattr(kind, "next_request") else QUERIES
         name = getattr(kind, "type_name", None)
@@ -34,4 +35,9 @@ def register(*kinds: type) -> None:
         same = known.get(name)
         if same is not None and (same.__module__, same.__qualname__) != (kind.__module__, kind.__qualname__):
             raise ParameterError(f"the name {name!r} is taken by {same.__qualname__}: choose another.")
+        missing = [part for part in ("to_json", "from_json") if not hasattr(kind, part)]
+        if missing:
+            raise ParameterError(f"{kind.__name__} has no {' and no '.join(missing)}: it could not be read back.")
+        checked.append((known, name, kind))
+    for known, name, kind in checked:
         known[name] = kind

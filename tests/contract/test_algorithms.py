@@ -7,10 +7,13 @@ import pytest
 from cases import context, domains
 
 from recoup.algorithms.adaptive import AdaptiveKMeans
-from recoup.algorithms.base import Algorithm
+from recoup.algorithms.base import Algorithm, Clustering
 from recoup.algorithms.eugkm import GridKMeans
+from recoup.algorithms.gmm import GaussianMixture
 from recoup.algorithms.hybrid import HybridKMeans
 from recoup.algorithms.lloyd import KMeans
+from recoup.algorithms.logistic import LogisticRegression
+from recoup.algorithms.pca import CovariancePCA, PowerPCA
 from recoup.algorithms.registry import ALGORITHMS, algorithm_from_json
 from recoup.driver import release
 from recoup.errors import TranscriptFormatError
@@ -21,11 +24,16 @@ CASES = {
     "kmeans-adaptive": AdaptiveKMeans(n_clusters=3),
     "kmeans-grid": GridKMeans(n_clusters=3, rule="rugnik"),
     "kmeans-hybrid": HybridKMeans(n_clusters=3),
+    "pca-covariance": CovariancePCA(n_components=2),
+    "pca-power": PowerPCA(n_components=1, n_rounds=3),
+    "gaussian-mixture": GaussianMixture(n_components=3, n_rounds=4),
+    "logistic-regression": LogisticRegression(n_rounds=4),
 }
 
 
 def test_every_registered_algorithm_is_under_test():
-    assert set(CASES) == set(ALGORITHMS)
+    # One that ran elsewhere releases nothing here.
+    assert set(CASES) == set(ALGORITHMS) - {"elsewhere"}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -57,10 +65,11 @@ class TestAlgorithm:
         algorithm, domain = CASES[name], domains(2)[domain_name]
         for x in (np.empty((0, 2)), np.zeros((1, 2)), np.full((3, 2), np.nan)):
             transcript = _released(algorithm, domain, mechanism, x)
-            centers = algorithm.estimate(transcript.context, transcript.rounds)
-            assert centers.shape == (3, 2)
-            assert np.isfinite(centers).all()
-            assert domain.contains(centers).all()
+            answer = algorithm.estimate(transcript.context, transcript.rounds)
+            assert np.isfinite(answer).all()
+            if isinstance(algorithm, Clustering):
+                assert answer.shape == (3, 2)
+                assert domain.contains(answer).all()
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -15,6 +15,8 @@ from recoup.queries.registry import QUERIES, query_from_json
 
 CASES = [(d, name) for d in (1, 2, 5) for name in queries(d)]
 MECHANISMS = {1: Laplace(), 2: Gaussian()}
+# Kinds whose naive twin takes a library's exponential and adds up in another order: equal but for the last bits.
+ROUNDED = {"logistic-gradient", "mixture"}
 
 
 def test_every_registered_query_is_under_test():
@@ -60,7 +62,8 @@ class TestQuery:
         for row, point in zip(expected, x.tolist(), strict=True):
             for index, value in naive.contribution(query, point).items():
                 row[index] = value
-        np.testing.assert_array_equal(_dense(query.contribution(x)), expected)
+        rtol = 1e-12 if query.type_name in ROUNDED else 0.0
+        np.testing.assert_allclose(_dense(query.contribution(x)), expected, rtol=rtol, atol=0.0)
 
     @pytest.mark.parametrize("norm", MECHANISMS)
     @pytest.mark.parametrize("domain_name", domains(1))
@@ -78,7 +81,9 @@ class TestQuery:
         assert fused.dtype == np.int64
         np.testing.assert_array_equal(fused, sum_of_contributions(query, records, factors))
         kept = [None if not np.isfinite(row).all() else list(map(int, r)) for row, r in zip(rows, records, strict=True)]
-        assert fused.tolist() == naive.integer_total(query, kept, factors)
+        # A last bit may carry a record's value across one integer.
+        off = np.abs(fused - np.array(naive.integer_total(query, kept, factors)))
+        assert off.max() <= (len(kept) if query.type_name in ROUNDED else 0)
         assert open_source(rows, domain).total(query, factors) == fused.tolist()
 
 

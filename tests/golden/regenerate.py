@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from recoup import Box, HybridKMeans, KMeans, L1Ball, L2Ball, release
+from recoup import Box, HybridKMeans, KMeans, L1Ball, L2Ball, release, transcript_from
 from recoup.context import Context, Request
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
@@ -17,7 +17,7 @@ from recoup.mechanism import SimulatedNoise
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
 from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import SCHEMA_VERSION, Transcript
+from recoup.transcript import FOREIGN_VERSION, SCHEMA_VERSION, Transcript
 
 FOLDER = Path(__file__).parent
 
@@ -75,7 +75,25 @@ def every_query() -> Transcript:
     )
 
 
+def foreign() -> Transcript:
+    """Answers that were made elsewhere: a scale for all, for each block, and for each value."""
+    centers = np.array([[-0.5, 0.25], [0.5, -0.125]])
+    return transcript_from(
+        domain=Box([0, 0], [50, 10], ("age", "visits")),
+        epsilon="0.7",
+        neighbours="replace-one-record",
+        simulated=True,
+        algorithm=KMeans(n_clusters=2, n_rounds=3),
+        rounds=[
+            (GridQuery(sides=(1, 2)), [251.5, 248.25], 4.0),
+            (HistogramQuery.one_way(dimension=2, bins=2), [260.125, 240.5, 251.0, 247.75], [2.0, 2.0, 3.0, 3.0]),
+            (VoronoiQuery(centers=centers), [262.5, 239.0, -130.5, 61.25, 118.75, -30.0], [5.0, 10.0]),
+        ],
+    )
+
+
 if __name__ == "__main__":
+    foreign().save(FOLDER / f"foreign-v{FOREIGN_VERSION}.json")
     lloyd().save(FOLDER / f"lloyd-v{SCHEMA_VERSION}.json")
     hybrid().save(FOLDER / f"hybrid-v{SCHEMA_VERSION}.json")
     every_query().save(FOLDER / f"every-query-v{SCHEMA_VERSION}.json")

@@ -96,3 +96,19 @@ def test_every_query_v1():
 def test_writing_a_golden_transcript_gives_its_file_again():
     for path in FOLDER.glob(f"*-v{SCHEMA_VERSION}.json"):
         assert Transcript.load(path).to_json() == json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_foreign_v2():
+    transcript = Transcript.load(FOLDER / "foreign-v2.json")
+    assert transcript.foreign
+    assert (transcript.neighbours, transcript.context.epsilon) == ("replace-one-record", Fraction(7, 10))
+    assert transcript.algorithm == {"type": "kmeans-lloyd", "n_clusters": 2, "n_rounds": 3}
+    grid, marginals, cells = transcript.rounds
+    np.testing.assert_array_equal(grid.noisy, [251.5, 248.25])
+    np.testing.assert_array_equal(grid.scales, [4.0, 4.0])
+    np.testing.assert_array_equal(marginals.noisy, [260.125, 240.5, 251.0, 247.75])
+    np.testing.assert_array_equal(marginals.scales, [2.0, 2.0, 3.0, 3.0])
+    np.testing.assert_array_equal(cells.scales, [5.0, 5.0, 10.0, 10.0, 10.0, 10.0])
+    np.testing.assert_array_equal(cells.query.centers, [[-0.5, 0.25], [0.5, -0.125]])
+    assert grid.price.amount == Fraction(1, 4)
+    assert refit(transcript).shape == (2, 2)

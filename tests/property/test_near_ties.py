@@ -49,7 +49,7 @@ def test_records_around_boundaries_fall_where_double_precision_puts_them(seed, d
     np.testing.assert_array_equal(counts(records, centers), wanted)
 
 
-@pytest.mark.parametrize("size", [2.0**20, 37.0, 1e-300])
+@pytest.mark.parametrize("size", [2.0**20, 37.0, 1e-8, 1e-11, 1e-16, 1e-20, 1e-300])
 def test_centres_of_any_size_are_compared_exactly(size):
     rng = np.random.default_rng(0)
     centers = size * rng.uniform(-1, 1, (5, 3))

@@ -8,8 +8,11 @@ import numpy as np
 from recoup.context import Context, Request
 from recoup.domain import Box, L1Ball, L2Ball
 from recoup.mechanism import SimulatedNoise
+from recoup.queries.gradient import LogisticGradientQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
+from recoup.queries.mixture import MixtureQuery
+from recoup.queries.moments import MomentsQuery, PowerQuery
 from recoup.queries.voronoi import VoronoiQuery
 
 ALPHA = 1e-6  # false-alarm rate of one statistical assertion
@@ -40,8 +43,17 @@ def queries(d, k=3, seed=0):
         "voronoi-relative-1": VoronoiQuery(centers=centers, sums="relative", radii=radii, norm=1),
         "voronoi-relative-2": VoronoiQuery(centers=centers, sums="relative", radii=radii, norm=2),
         "histogram-one-way": HistogramQuery.one_way(dimension=d, bins=3),
+        "moments": MomentsQuery(dimension=d),
+        "power": PowerQuery(directions=np.linalg.qr(rng.standard_normal((d, min(d, 2))))[0].clip(-1, 1)),
         "grid": GridQuery(sides=(3,) * min(d, 6) + (1,) * (d - min(d, 6))),
     }
+    coefficients = np.random.default_rng(seed + 1).normal(0, 2, size=d)
+    found["gradient-1"] = LogisticGradientQuery(coefficients=coefficients, clip=0.4, norm=1)
+    found["gradient-2"] = LogisticGradientQuery(coefficients=coefficients, clip=0.4, norm=2)
+    for norm in (1, 2):
+        mixture = np.random.default_rng([seed, norm]).uniform(0.02, 1.0, size=(4, k))
+        fields = dict(zip(("weights", "variances", "radii", "reaches"), mixture, strict=True))
+        found[f"mixture-{norm}"] = MixtureQuery(means=centers, **fields, norm=norm)
     if d > 1:
         pairs = list(itertools.combinations(range(min(d, 4)), 2))
         found["histogram-two-way"] = HistogramQuery.two_way(dimension=d, pairs=pairs, bins=2)

@@ -95,8 +95,51 @@ def bin_of(x, side):
     return min(int((x + 1.0) / 2.0 * side), side - 1)
 
 
+def logistic_gradient(x, coefficients, clip, norm):
+    """The gradient of the logistic loss of one record, its label last, scaled back to a length.
+
+    >>> logistic_gradient([1.0, -1.0], [0.0, 0.0], 10.0, 2)
+    [0.5, 0.5]
+    """
+    row = [*x[:-1], 1.0]
+    sign = 1.0 if x[-1] >= 0 else -1.0
+    margin = sign * math.fsum(a * b for a, b in zip(row, coefficients, strict=True))
+    slope = -sign * (1.0 / (1.0 + math.exp(margin)) if margin < 0 else math.exp(-margin) / (1.0 + math.exp(-margin)))
+    gradient = [slope * v for v in row]
+    size = size_of(gradient, "l1" if norm == 1 else "l2")
+    return [v * min(1.0, clip / size) for v in gradient] if size else gradient
+
+
+def mixture(x, weights, means, variances, radii, reaches, norm):
+    """Responsibilities of spherical components, their clipped moves and their capped squared lengths from mid-range.
+
+    >>> [round(v, 3) for v in mixture([0.5], [1.0], [[0.0]], [1.0], [0.2], [1.0], 2)]
+    [1.0, 0.2, -0.25]
+    """
+    d = len(x)
+    moved = [[a - b for a, b in zip(x, mean, strict=True)] for mean in means]
+    densities = [
+        math.log(w) - d / 2 * math.log(v) - math.fsum(a * a for a in move) / (2 * v)
+        for w, v, move in zip(weights, variances, moved, strict=True)
+    ]
+    shares = [math.exp(value - max(densities)) for value in densities]
+    # As far below 1 as the kernel's, which keeps room for rounding.
+    shares = [share / math.fsum(shares) * (1 - 2.0**-31) for share in shares]
+    sums, squares = [], []
+    for share, mean, move, radius, reach in zip(shares, means, moved, radii, reaches, strict=True):
+        sums += [share * v for v in relative(x, mean, radius, norm)]
+        squares.append(share * (min(math.fsum(a * a for a in move), reach * reach) - reach * reach / 2))
+    return shares + sums + squares
+
+
 def contribution(query, x):
     """What one record of the unit domain adds to the answer: {index: value}."""
+    if query.type_name == "logistic-gradient":
+        gradient = logistic_gradient(x, query.coefficients.tolist(), query.clip, query.norm)
+        return {0: 1.0} | {1 + j: value for j, value in enumerate(gradient)}
+    if query.type_name == "mixture":
+        fields = (getattr(query, name).tolist() for name in ("weights", "means", "variances", "radii", "reaches"))
+        return dict(enumerate(mixture(x, *fields, query.norm)))
     if query.type_name == "voronoi":
         k, d = query.centers.shape
         cell = nearest(x, query.centers.tolist())
@@ -107,6 +150,15 @@ def contribution(query, x):
                 values = relative(x, query.centers[cell].tolist(), float(query.radii[cell]), query.norm)
             added |= {k + cell * d + j: values[j] for j in range(d)}
         return added
+    if query.type_name == "moments":
+        values = [1.0, *x, *(x[i] * x[j] for i in range(len(x)) for j in range(i, len(x)))]
+        return dict(enumerate(values))
+    if query.type_name == "power":
+        squares, along = 0.0, [0.0] * query.directions.shape[1]
+        for v, direction in zip(x, query.directions.tolist(), strict=True):
+            squares += v * v
+            along = [a + v * b for a, b in zip(along, direction, strict=True)]
+        return dict(enumerate([1.0, *x, squares, *(v * a for v in x for a in along)]))
     marginals = [query.marginal] if query.type_name == "grid" else query.marginals
     added, offset = {}, 0
     for marginal in marginals:

@@ -16,7 +16,9 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from recoup import experiments
+from recoup.algorithms.registry import ALGORITHMS
 from recoup.cli import app
+from recoup.queries.registry import QUERIES
 
 # Pages whose blocks need a service; the file named here runs them with it.
 ELSEWHERE = {"docs/spark.md": "tests/integration/test_spark_page.py"}
@@ -38,7 +40,7 @@ def folder(tmp_path, monkeypatch):
     rows = np.random.default_rng(0).uniform((17, 1), (90, 99), size=(400, 2))
     np.savetxt("people.csv", rows, delimiter=",", header="age,hours", comments="", fmt="%.1f")
     # A page may add to these lists.
-    before = [(entries, dict(entries)) for entries in (experiments.SETS, experiments.METHODS)]
+    before = [(entries, dict(entries)) for entries in (experiments.SETS, experiments.METHODS, QUERIES, ALGORITHMS)]
     yield tmp_path
     for entries, kept in before:
         entries.clear()
@@ -53,7 +55,8 @@ def run_page(name: str, text: str) -> None:
             continue
         if block.language == "python":
             # Empty lines in front give every statement the number that it has in the page.
-            exec(compile("\n" * (block.line - 1) + block.text, name, "exec"), namespace)
+            # What this file imports from __future__ is not the page's.
+            exec(compile("\n" * (block.line - 1) + block.text, name, "exec", dont_inherit=True), namespace)
         elif block.language in SHELL:
             for words in commands_of(block):
                 run_command(words, f"{name}, line {block.line}")

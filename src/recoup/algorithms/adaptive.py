@@ -9,7 +9,7 @@ Cells need not be the clusters: disjoint cells cost no budget, so there are more
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -19,6 +19,7 @@ from recoup.algorithms.lloyd import positive_whole
 from recoup.context import Context, Request
 from recoup.errors import ParameterError
 from recoup.inference.measure import Measure, effective_epsilon, infer_measure, total_of
+from recoup.inference.significance import without_noise
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import MAX_SIZE, Array, Query, check_size
 from recoup.queries.grid import GridQuery
@@ -79,7 +80,8 @@ class AdaptiveKMeans:
             if stage.kind == "counts":
                 query = VoronoiQuery(centers=_kmeans(measure, stage.n_cells, 2, rng), sums="none")
             else:
-                query = _sums(context, measure, n, stage, rng)
+                weights = without_noise(context, rounds, measure.points, measure.weights, self.n_clusters, rng)
+                query = _sums(context, replace(measure, weights=weights), n, stage, rng)
         return Request(query=query, share=stage.share, split=stage.split)
 
     def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
@@ -88,7 +90,8 @@ class AdaptiveKMeans:
             raise ParameterError("there is no estimate before the first round.")
         rng = np.random.default_rng(0)
         measure = infer_measure(context, rounds, rng, n_points=_POINTS_BETWEEN)
-        return context.domain.clip(_kmeans(measure, self.n_clusters, 10, rng))
+        weights = without_noise(context, rounds, measure.points, measure.weights, self.n_clusters, rng)
+        return context.domain.clip(_kmeans(replace(measure, weights=weights), self.n_clusters, 10, rng))
 
     def to_json(self) -> dict[str, Any]:
         """The public description that a transcript carries."""

@@ -7,12 +7,29 @@ from typing import Any
 
 from recoup.algorithms.adaptive import AdaptiveKMeans
 from recoup.algorithms.base import Algorithm
+from recoup.algorithms.elsewhere import Elsewhere
 from recoup.algorithms.eugkm import GridKMeans
+from recoup.algorithms.gmm import GaussianMixture
 from recoup.algorithms.hybrid import HybridKMeans
 from recoup.algorithms.lloyd import KMeans
+from recoup.algorithms.logistic import LogisticRegression
+from recoup.algorithms.pca import CovariancePCA, PowerPCA
 from recoup.errors import ParameterError, TranscriptFormatError
 
-ALGORITHMS: dict[str, type[Algorithm]] = {a.type_name: a for a in (AdaptiveKMeans, GridKMeans, HybridKMeans, KMeans)}
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    a.type_name: a
+    for a in (
+        CovariancePCA,
+        PowerPCA,
+        AdaptiveKMeans,
+        GridKMeans,
+        HybridKMeans,
+        KMeans,
+        Elsewhere,
+        LogisticRegression,
+        GaussianMixture,
+    )
+}
 
 
 def algorithm_from_json(value: Mapping[str, Any]) -> Algorithm:

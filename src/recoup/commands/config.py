@@ -63,7 +63,12 @@ def read_config(path: Path, parameters: list[Any]) -> dict[str, Any]:
         parameter = known[key]
         if parameter.name in options:
             raise ParameterError(f"the config file {str(path)!r} names {key!r} twice: declare it once.")
-        options[parameter.name] = _typed(path, name, key, item, is_switch=getattr(parameter, "is_flag", False))
+        is_switch = getattr(parameter, "is_flag", False)
+        if getattr(parameter, "nargs", 1) == -1:  # one or several of the same kind
+            items = item if isinstance(item, list) and item else [item]
+            options[parameter.name] = [_typed(path, name, key, each, is_switch=is_switch) for each in items]
+        else:
+            options[parameter.name] = _typed(path, name, key, item, is_switch=is_switch)
     return options
 
 
@@ -80,7 +85,10 @@ def _typed(path: Path, name: str, key: str, item: Any, *, is_switch: bool) -> An
             raise ParameterError(f"{where} must be {'true or false' if is_switch else 'a number or text'}.")
         return item
     if key == "bounds" and isinstance(item, Mapping):
-        return json.dumps(_numbers(item), default=str)
+        try:
+            return json.dumps(_numbers(item), default=str)
+        except RecursionError:
+            raise ParameterError(f"{where} nests too deeply.") from None
     if not isinstance(item, str | int):
         raise ParameterError(f"{where} must be a number or text.")
     return str(item)

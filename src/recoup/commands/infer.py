@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from recoup.commands import config, options
 from recoup.commands.exits import ExitCode
+from recoup.errors import ParameterError, TranscriptError
+
+_FILES = ("centers.csv", "answers.json", "inferred.parquet", "diagnostics.json")
 
 
 def infer(
     transcript: Annotated[
-        Path,
-        typer.Argument(help="A transcript, as `recoup cluster -o` or `recoup release` writes it.", show_default=False),
+        list[Path],
+        typer.Argument(
+            help="A transcript, as `recoup cluster -o` or `recoup release` writes it; or several of one data set, "
+            "which are read together.",
+            metavar="TRANSCRIPT",
+            show_default=False,
+        ),
     ],
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
-            help="Write centers.csv, inferred.parquet and diagnostics.json into this folder.",
+            help="Write centers.csv (answers.json), inferred.parquet and diagnostics.json into this folder.",
             rich_help_panel="Output",
             show_default=False,
         ),
@@ -46,7 +54,8 @@ def infer(
 ) -> None:
     """Infer the data set behind a transcript and refit its centres; costs no privacy and needs no records.
 
-    The same transcript and seed give the same centres. Example:
+    The same transcript and seed give the same centres. Several transcripts of one data set give one inferred data set,
+    with the centres of the first clustering; the answers of all are in the JSON. Example:
 
         recoup infer transcript.json -o inferred/
     """
@@ -55,50 +64,102 @@ def infer(
     from recoup.commands import output as out
     from recoup.commands.progress import Progress
     from recoup.files import write_whole
+    from recoup.inference.doubt import doubtful
+    from recoup.inference.evidence import joint_privacy
     from recoup.inference.infer import infer as read
+    from recoup.inference.reading import seed_for
     from recoup.inference.refit import refit
+    from recoup.report.plain import answer_of, has_clusters
     from recoup.transcript import Transcript
 
-    released = Transcript.load(transcript)
-    folder = None if output is None else options.writable_folder(output)
-    rng = np.random.default_rng(seed)
+    released = [Transcript.load(path) for path in transcript]
+    folder = None if output is None else _own_folder(output, *transcript, config_file)
+    seed = seed_for(seed)
     with Progress(n_rounds=100, unit="percent") as progress:
         inferred = read(
             released,
             method.value,
-            random_state=rng,
+            random_state=seed,
             n_steps=steps,
             n_chains=chains,
             on_progress=lambda done, total: progress.finished(100 * done // max(1, total)),
         )
-    centers = refit(released, inferred, n_clusters=clusters, random_state=rng)
-    columns = list(released.context.domain.columns or (f"column {j}" for j in range(centers.shape[1])))
+    # The centres are those of the first transcript that has clusters; every transcript's own answer goes beside them.
+    first = next((item for item in released if has_clusters(item)), None)
+    if first is None and clusters is not None:
+        raise ParameterError("--clusters is for clusterings, and none of these transcripts is of one.")
+    centers = None if first is None else refit(first, inferred, n_clusters=clusters, random_state=seed)
+    answers = [
+        {
+            "transcript": str(path),
+            "algorithm": str(item.algorithm.get("type")),
+            "answer": _listed(centers if item is first else answer_of(item, inferred, random_state=seed)),
+        }
+        for path, item in zip(transcript, released, strict=True)
+    ]
+    domain = released[0].context.domain
+    columns = list(domain.columns or (f"column {j}" for j in range(domain.n_columns)))
+    doubts = doubtful(released, centers, inferred)
     diagnostics = {} if inferred.diagnostics is None else inferred.diagnostics.to_json()
+    privacy = joint_privacy(released)
+    private = privacy["noise"] == "secure"
     files: list[Path] = []
     if folder is not None:
-        comment = released.statement if released.simulated else None
-        files = [folder / name for name in ("centers.csv", "inferred.parquet", "diagnostics.json")]
-        write_whole(files[0], out.csv_text(columns, centers.tolist(), comment=comment))
-        inferred.save(files[1])
-        write_whole(files[2], out.json_text(diagnostics))
-        out.say(f"Wrote centers.csv, inferred.parquet and diagnostics.json to {folder}.")
-    out.say(out.privacy_sentence(released.privacy))
+        # First: by it a folder is known as ours, also after an interruption.
+        inferred.save(folder / "inferred.parquet")
+        if centers is not None:
+            files.append(folder / "centers.csv")
+            comment = None if private else str(privacy["statement"])
+            write_whole(files[-1], out.csv_text(columns, centers.tolist(), comment=comment))
+        if centers is None or len(released) > 1:
+            files.append(folder / "answers.json")
+            write_whole(files[-1], out.json_text({"privacy": privacy["statement"], "answers": answers}))
+        files += [folder / "inferred.parquet", folder / "diagnostics.json"]
+        write_whole(files[-1], out.json_text(diagnostics))
+        *others, last = (path.name for path in files)
+        out.say(f"Wrote {', '.join(others)} and {last} to {folder}.")
+    out.say(out.privacy_sentence(privacy))
+    out.say_doubts(doubts)
     if as_json:
         out.print_json(
             {
                 "method": method.value,
                 "columns": columns,
-                "centers": centers.tolist(),
-                "privacy": released.privacy,
+                "centers": [] if centers is None else centers.tolist(),
+                "doubtful": doubts,
+                "answers": answers,
+                "privacy": privacy,
                 "diagnostics": diagnostics,
                 "files": [str(path) for path in files],
             }
         )
     else:
-        kind = f", {released.statement}" if released.simulated else ""
-        rows = [[str(k), *(f"{v:.6g}" for v in center)] for k, center in enumerate(centers)]
-        title = f"{out.counted(len(centers), 'centre')} by {method.value}{kind}"
-        out.print_table(title, ["cluster", *columns], rows)
+        kind = "" if private else f", {privacy['statement']}"
+        if centers is not None:
+            rows = [[str(k), *(f"{v:.6g}" for v in center)] for k, center in enumerate(centers)]
+            title = f"{out.counted(len(centers), 'centre')} by {method.value}{kind}"
+            out.print_table(title, ["cluster", *columns], rows)
+        for path, item, found in zip(transcript, released, answers, strict=True):
+            if item is not first and found["answer"] is not None:
+                values = np.atleast_2d(np.array(found["answer"]))
+                title = f"Answer of {found['algorithm']} ({path}) by {method.value}{kind}"
+                out.print_table(title, [""] * (1 + values.shape[1]), [["", *(f"{v:.6g}" for v in r)] for r in values])
     if inferred.diagnostics is not None and inferred.diagnostics.interrupted:
         out.say("Interrupted: the centres are of the best data set so far.")
         raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+def _own_folder(output: Path, *inputs: Path | None) -> Path:
+    """The folder to write into; what another command wrote there, and was paid for, is left alone."""
+    folder = options.writable_folder(output)
+    if (folder / _FILES[0]).exists() and not any((folder / name).exists() for name in _FILES[-2:]):
+        raise TranscriptError(
+            f"{str(folder / _FILES[0])!r} exists and is not of `recoup infer`: choose another folder with -o."
+        )
+    for name in _FILES:
+        options.free_output(folder / name, *inputs)
+    return folder
+
+
+def _listed(answer: Any) -> Any:
+    return None if answer is None else answer.tolist()

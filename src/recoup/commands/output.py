@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_NEIGHBOURS = {"add-remove-one-record": "adding or removing"}
+_NEIGHBOURS = {"add-remove-one-record": "adding or removing", "replace-one-record": "replacing"}
 
 
 def print_json(value: object) -> None:
@@ -42,7 +42,9 @@ def counted(n: int, thing: str) -> str:
     return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
 
 
-def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
+def print_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, wrap: bool = False
+) -> None:
     """Print a result for people.
 
     Args:
@@ -50,23 +52,31 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
         header: names of the columns, shown as they are.
         rows: cells as text.
         left: how many columns are words and so aligned to the left; the others are numbers.
+        wrap: whether the last column is sentences, which may go on in a further line where a terminal is too narrow.
     """
+    import shutil
+
     from rich import box
     from rich.console import Console
     from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
+    wrap = wrap and sys.stdout.isatty()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for position, name in enumerate(header):
-        table.add_column(Text(name), justify="left" if position < left else "right", no_wrap=True)
+        fixed = not wrap or position < len(header) - 1
+        table.add_column(Text(name), justify="left" if position < left else "right", no_wrap=fixed)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     # A number that is cut is worse than a line that is long, so the table gets the width that it needs.
     widest = Console(width=100_000)
-    console = Console(
-        file=sys.stdout, highlight=False, width=max(Measurement.get(widest, widest.options, table).maximum, 1)
-    )
+    needed = Measurement.get(widest, widest.options, table)
+    width = needed.maximum
+    if wrap:
+        # Never narrower than its longest words, which could not be wrapped either.
+        width = min(width, max(needed.minimum, shutil.get_terminal_size().columns))
+    console = Console(file=sys.stdout, highlight=False, width=max(width, 1))
     console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(table)
 
@@ -75,6 +85,14 @@ def say(text: str) -> None:
     """Tell people something that is not the result."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def say_doubts(clusters: Sequence[int]) -> None:
+    """Tell which clusters may be nothing but noise, if there are any."""
+    if clusters:
+        *others, last = (str(k) for k in clusters)
+        names = f"Clusters {', '.join(others)} and {last}" if others else f"Cluster {last}"
+        say(f"{names} may be nothing but noise.")
 
 
 def privacy_sentence(privacy: Mapping[str, Any]) -> str:

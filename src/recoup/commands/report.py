@@ -23,7 +23,10 @@ class ReportMethod(StrEnum):
 
 def report(
     transcript: Annotated[
-        Path, typer.Argument(help="A transcript, as `recoup cluster -o` writes it.", show_default=False)
+        Path,
+        typer.Argument(
+            help="A transcript, as `recoup cluster -o` writes it.", metavar="TRANSCRIPT", show_default=False
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.", rich_help_panel="Output")] = Path(
         "report.html"
@@ -67,12 +70,14 @@ def report(
     from recoup.inference.infer import infer as read
     from recoup.inference.inferred import InferredDataset
     from recoup.inference.intervals import draws_for
-    from recoup.inference.refit import refit
+    from recoup.inference.reading import seed_for
     from recoup.report.facts import without_picture
+    from recoup.report.plain import answer_of
     from recoup.report.profiles import size_words
-    from recoup.report.write import write_report
-    from recoup.transcript import NOT_PRIVATE, Transcript
+    from recoup.report.write import check_title, write_report
+    from recoup.transcript import Transcript
 
+    check_title(title)
     if inferred is not None and method is not None:
         raise ParameterError("--inferred and --method exclude each other: the data set was inferred by its own method.")
     if intervals:
@@ -82,16 +87,17 @@ def report(
     if output.is_dir():
         raise ParameterError(f"{str(output)!r} is a folder: name the page with -o, such as -o report.html.")
     options.writable_folder(folder)
+    options.free_output(output, transcript, inferred, config_file)
     with Progress():
         data = None if inferred is None else InferredDataset.load(inferred)
         if data is None and method is not ReportMethod.none:
             chosen: Any = ReportMethod.maxent.value if method is None else method.value
-            data = read(released, chosen, random_state=seed)
-        centers = refit(released, data, random_state=seed)
+            data = read(released, chosen, random_state=seed_for(seed))
+        answer = answer_of(released, data, random_state=seed_for(seed))
         facts = write_report(
             output,
             released,
-            centers,
+            answer,
             data,
             level=level if intervals else None,
             title=title,
@@ -102,8 +108,14 @@ def report(
     if as_json:
         out.print_json({"report": str(output), "files": [str(output)]} | without_picture(facts))
         return
-    clusters = facts["profiles"]["clusters"]
-    rows = [[str(cluster["label"]), size_words(cluster), cluster["sentence"]] for cluster in clusters]
-    kind = "" if facts["private"] else f", {NOT_PRIVATE}"
-    out.print_table(f"{facts['title']}{kind}", ["cluster", "records", "what it is like"], rows, left=3)
+    kind = "" if facts["private"] else f", {facts['privacy']['statement']}"
+    if facts["profiles"] is not None:
+        clusters = facts["profiles"]["clusters"]
+        rows = [[str(cluster["label"]), size_words(cluster), cluster["sentence"]] for cluster in clusters]
+        out.print_table(f"{facts['title']}{kind}", ["cluster", "records", "what it is like"], rows, left=3, wrap=True)
+    elif facts["answer"] is not None:
+        rows = [[row["label"], *(f"{v:.6g}" for v in row["values"])] for row in facts["answer"]["rows"]]
+        out.print_table(f"{facts['title']}{kind}", ["", *facts["answer"]["columns"]], rows)
+    else:
+        out.say(f"{facts['title']}{kind}: the algorithm ran elsewhere, so the page has no answer of its own.")
     out.say(f"Open {output}.")

@@ -62,7 +62,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         domain = self._domain
         by_name = domain.columns is not None and not isinstance(X, np.ndarray | list | tuple)
-        table = open_table(X, domain.columns if by_name else None)
+        # A list declares no width: its rows are read by that of the domain.
+        width = domain.n_columns if isinstance(X, list | tuple) else None
+        table = open_table(X, domain.columns if by_name else None, n_columns=width)
         if table.n_columns != domain.n_columns:
             raise DataError(
                 f"X has {table.n_columns} features, but {type(self).__name__} is expecting {domain.n_columns} features "

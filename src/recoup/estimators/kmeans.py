@@ -23,7 +23,8 @@ from recoup.errors import ParameterError
 from recoup.estimators.base import PrivateEstimator, harmless
 from recoup.inference.infer import METHODS, NEED_MEANS, Method, infer
 from recoup.inference.intervals import Intervals, intervals
-from recoup.inference.refit import refit
+from recoup.inference.reading import seed_for
+from recoup.inference.refit import in_order, refit
 from recoup.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.queries.voronoi import VoronoiQuery
@@ -56,11 +57,12 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             noise; "mcmc" is the paper's sampler; "consistency" makes the rounds agree; "none" keeps the algorithm's own
             answer: the last iterate of "lloyd", weighted k-means on the cells of "grid".
         ledger: a `Ledger` or its path, charged before every answer.
-        random_state: harmless randomness only (initial centres). With simulated noise it draws the noise too.
+        random_state: harmless randomness only (initial centres, inference, refit). With simulated noise it draws the
+            noise too. Without one, the transcript is read with the seed that the commands use.
         noise: "secure" (the operating system's entropy) or "simulated", which is NOT PRIVATE.
 
     Attributes:
-        cluster_centers_: (n_clusters, d), in the user's units, inside the bounds.
+        cluster_centers_: (n_clusters, d), in the user's units, inside the bounds, in the order of their first column.
         transcript_: everything that was released; none for "gupt" and "privgene", which release the centres alone.
         inferred_: the inferred data set, or none.
         privacy_: the privacy statement.
@@ -153,12 +155,13 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         )
         self._set_domain(domain)
         self.transcript_: Any = transcript
-        rng = harmless(self.random_state)
+        # Each from this seed anew, as the commands and the page read a transcript: all find the same centres.
+        self._seed = seed_for(self.random_state)
         self.inferred_ = None
         if self.postprocess != "none":
             method = METHODS[0] if self.postprocess == "auto" else cast(Method, self.postprocess)
-            self.inferred_ = infer(transcript, method, random_state=rng)
-        self.cluster_centers_ = refit(transcript, self.inferred_, random_state=rng)
+            self.inferred_ = infer(transcript, method, random_state=self._seed)
+        self.cluster_centers_ = refit(transcript, self.inferred_, random_state=self._seed)
         self.privacy_ = transcript.privacy
         self._n_features_out = len(self.cluster_centers_)
         return self
@@ -229,7 +232,16 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             facts = gather_model(self.privacy_, self.cluster_centers_, algorithm=self.algorithm, title=title)
             return write_page(path, facts)
         asked = level if intervals else None
-        write_report(path, self.transcript_, self.cluster_centers_, self.inferred_, level=asked, title=title)
+        write_report(
+            path,
+            self.transcript_,
+            self.cluster_centers_,
+            self.inferred_,
+            level=asked,
+            title=title,
+            seed=self._seed,
+            exact=True,
+        )
         return None
 
     def _fit_rival(self, X: Any, *, keeps_transcript: bool, on_round: Callable[[int], None] | None) -> Self:
@@ -258,7 +270,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         )
         self._set_domain(domain)
         self.transcript_, self.inferred_ = None, None
-        self.cluster_centers_, self.privacy_ = model.centers, model.privacy
+        self.cluster_centers_, self.privacy_ = in_order(model.centers), model.privacy
         self._n_features_out = len(self.cluster_centers_)
         return self
 

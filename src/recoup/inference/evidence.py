@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from recoup.algorithms.base import Algorithm
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.context import Context
 from recoup.errors import ParameterError
-from recoup.inference.measure import effective_epsilon
+from recoup.inference.measure import strength_of
 from recoup.transcript import Round, Transcript
 
 
@@ -53,7 +54,7 @@ class Evidence:
         """The epsilon of Laplace noise that would be as strong as all releases together."""
         by_law = {"laplace": 0.0, "gaussian": 0.0}
         for part in self.parts:
-            value = effective_epsilon(part.context)
+            value = strength_of(part.context, part.rounds)
             by_law[part.context.mechanism] += value if part.context.mechanism == "laplace" else value**2
         return by_law["laplace"] + float(np.sqrt(by_law["gaussian"]))
 
@@ -92,10 +93,41 @@ def evidence_of(transcripts: Transcript | Sequence[Transcript]) -> Evidence:
         epsilon=sum((part.context.epsilon for part in parts), Fraction(0)),
         delta=sum((part.context.delta for part in parts), Fraction(0)),
         mechanism="gaussian" if laws == {"gaussian"} else "laplace",
-        n_records=next((p.context.n_records for p in parts if p.context.n_records is not None), None),
+        n_records=max((p.context.n_records for p in parts if p.context.n_records is not None), default=None),
         records_per_person=parts[0].context.records_per_person,
     )
     return Evidence(context=shared, parts=parts, simulated=any(item.simulated for item in transcripts))
+
+
+def joint_privacy(transcripts: Sequence[Transcript]) -> dict[str, Any]:
+    """The privacy statement of several transcripts that are read together: what they promise all together.
+
+    Args:
+        transcripts: of one data set.
+
+    Returns:
+        A statement with the keys of `Transcript.privacy`: epsilons and deltas are added up, which holds for releases
+        of any kind, and the weakest word about the noise holds for all.
+
+    >>> from recoup import Box, GridKMeans, KMeans, release
+    >>> kinds = (GridKMeans(n_clusters=2), KMeans(n_clusters=2))
+    >>> both = [release(kind, [[0.5]], domain=Box([0], [1]), epsilon=0.5) for kind in kinds]
+    >>> joint_privacy(both)["epsilon"], joint_privacy(both)["noise"]
+    (1.0, 'secure')
+    """
+    first, *others = transcripts
+    if not others:
+        return first.privacy
+    _check_same_terms(transcripts)
+    weakest = min(transcripts, key=lambda item: ("simulated", "unverified", "secure").index(item.privacy["noise"]))
+    return first.privacy | {
+        "statement": weakest.statement,
+        "noise": weakest.privacy["noise"],
+        "epsilon": float(sum(item.context.epsilon for item in transcripts)),
+        "delta": float(sum(item.context.delta for item in transcripts)),
+        "mechanism": " and ".join(dict.fromkeys(item.context.mechanism for item in transcripts)),
+        "spent": float(sum(item.epsilon_spent for item in transcripts)),
+    }
 
 
 def _part(transcript: Transcript) -> Part:
@@ -120,6 +152,10 @@ def _check_same_terms(transcripts: Sequence[Transcript]) -> None:
                 f"transcripts 1 and {i} have different neighbours: {first.records_per_person} and "
                 f"{other.records_per_person} records per person."
             )
-    rounds = [(r.integers, str(r.query.to_json())) for item in transcripts for r in item.rounds]
+        if item.neighbours != transcripts[0].neighbours:
+            raise ParameterError(
+                f"transcripts 1 and {i} have different neighbours: {transcripts[0].neighbours} and {item.neighbours}."
+            )
+    rounds = [(r.noisy.tobytes(), str(r.query.to_json())) for item in transcripts for r in item.rounds]
     if len(set(rounds)) < len(rounds):
         raise ParameterError("the same round is given twice: it would count as two answers with independent noise.")

@@ -9,10 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from recoup.algorithms.base import Refittable
+from recoup.context import Context
+from recoup.errors import ParameterError
 from recoup.inference.evidence import Evidence, Part
 from recoup.inference.measure import Measure, Mixture, drawn_support, observations, total_of
 from recoup.inference.newton import solve
-from recoup.queries.base import Array
+from recoup.queries.base import Array, Query
 
 _LARGEST_TABLE = 2**26  # values of all rows on the support: half a gigabyte
 _PSEUDO_RECORDS = 10.0
@@ -35,6 +37,11 @@ def infer_generic(
         The measure.
     """
     context, rounds = evidence.context, evidence.rounds
+    if rounds and context.n_records is None and not any(_counts(answered.query, context) for answered in rounds):
+        raise ParameterError(
+            "no round counts the records, so how many there are cannot be inferred: release with n_records=, or let a "
+            "query count them in a block whose contributions add up to 1."
+        )
     n_rows = sum(answered.query.size for answered in rounds)
     n_points = max(min(n_points, _LARGEST_TABLE // max(n_rows, 1)), _FEWEST_POINTS)
     total = total_of(context, rounds)
@@ -54,6 +61,10 @@ def infer_generic(
         max_steps=max_steps,
     )
     return Measure(points=points, weights=solution.measure, solution=solution)
+
+
+def _counts(query: Query, context: Context) -> bool:
+    return any(block.total is not None for block in query.sensitivity(context.domain).blocks)
 
 
 def pseudo_records(evidence: Evidence) -> float:

@@ -17,6 +17,7 @@ from recoup.inference.diagnostics import Diagnostics, mixing_of, residuals_of
 from recoup.inference.evidence import Evidence, evidence_of
 from recoup.inference.generic import infer_generic
 from recoup.inference.inferred import InferredDataset, seeded
+from recoup.inference.joint import infer_joint
 from recoup.inference.maxent import default_temperature, explain
 from recoup.inference.measure import infer_measure, observations
 from recoup.inference.metropolis import CellRound, Proposal, Target, sample_chains
@@ -24,7 +25,7 @@ from recoup.inference.newton import Solution
 from recoup.inference.rounds import Cells, made_consistent, voronoi_cells_of
 from recoup.inference.rows import dense_rows
 from recoup.inference.support import around_means, resampled
-from recoup.inference.support_sampler import SupportTarget, sample_on_support
+from recoup.inference.support_sampler import SupportTarget, sample_chains_on_support
 from recoup.queries.base import Array
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
@@ -139,7 +140,9 @@ def _has_cells_alone(transcript: Evidence) -> bool:
 def _maximum_entropy_of_any(transcript: Evidence, rng: np.random.Generator, n_points: int) -> InferredDataset:
     clock = time.perf_counter()
     context = transcript.context
-    if _has_cells_alone(transcript):
+    if _has_cells_alone(transcript) and len(transcript.parts) > 1:
+        measure = infer_joint(transcript, rng, n_points=n_points)
+    elif _has_cells_alone(transcript):
         measure = infer_measure(context, transcript.rounds, rng, n_points=n_points, strength=transcript.strength)
     else:
         measure = infer_generic(transcript, rng, n_points=n_points)
@@ -278,12 +281,15 @@ def _on_support(
     seconds = {"solver": time.perf_counter() - clock}
     clock = time.perf_counter()
     n_latent = min(max(1, round(total)), MAX_LATENT_RECORDS)
-    chains = [
-        sample_on_support(
-            target, measure.weights, n_records=n_latent, n_steps=n_steps, rng=stream, on_progress=on_progress
-        )
-        for stream in rng.spawn(n_chains)
-    ]
+    chains = sample_chains_on_support(
+        target,
+        measure.weights,
+        n_chains=n_chains,
+        n_records=n_latent,
+        n_steps=n_steps,
+        rng=rng,
+        on_progress=on_progress,
+    )
     seconds["sampling"] = time.perf_counter() - clock
     best = max(chains, key=lambda chain: chain.best_log_target)
     used = best.best_weights > 0

@@ -16,6 +16,7 @@ from recoup.queries.base import Array
 
 _WEIGHT = "weight"
 _METADATA = b"recoup"
+_MOST_VALUES = 2**26  # in one file: half a gigabyte
 
 
 def seeded(random_state: Any) -> np.random.Generator:
@@ -94,16 +95,31 @@ class InferredDataset:
         import pyarrow.parquet as pq
 
         try:
-            table = pq.read_table(path)
+            # A local file, whatever the path looks like; its size is known before it is unpacked.
+            with pa.OSFile(os.fspath(path)) as file, pq.ParquetFile(file) as parquet:
+                _check_size(parquet.metadata)
+                table = parquet.read()
             header = json.loads((table.schema.metadata or {})[_METADATA])
             names = [name for name in table.column_names if name != _WEIGHT]
+            if len(set(names)) != len(names) or not all(pa.types.is_floating(kind) for kind in table.schema.types):
+                raise TypeError("other columns")
             points = np.column_stack([table[name].to_numpy() for name in names]).astype(np.float64)
+            weights = table[_WEIGHT].to_numpy().astype(np.float64)
+            if not (len(points) and np.isfinite(points).all() and np.isfinite(weights).all() and (weights >= 0).all()):
+                raise ValueError("other numbers")
             return cls(
                 points=points,
-                weights=table[_WEIGHT].to_numpy().astype(np.float64),
+                weights=weights,
                 columns=tuple(names) if header["named"] else None,
                 method=str(header["method"]),
                 simulated=bool(header["simulated"]),
             )
-        except (OSError, KeyError, ValueError, TypeError, pa.ArrowException):
+        except (OSError, KeyError, ValueError, TypeError, RecursionError, pa.ArrowException):
             raise UnreadableFileError(f"{path} is not an inferred data set that Recoup wrote.") from None
+
+
+def _check_size(metadata: Any) -> None:
+    # A few hundred bytes can unpack to any number of values.
+    n_rows = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+    if n_rows * metadata.num_columns > _MOST_VALUES:
+        raise ValueError("too many values")

@@ -16,6 +16,8 @@ from math import ceil
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
 from recoup.algorithms.lloyd import positive_whole
@@ -122,10 +124,13 @@ def intervals(
         world = infer(transcript, "maxent", random_state=rng, n_points=_POINTS)
         points, weights = domain.to_unit(world.points), world.weights
 
+    # The means of the last round stand in the order of its cells, and the centres in their own.
+    rows = _partners(start, domain.to_unit(inferred.points)) if inferred.method == "consistency" else None
+
     def clusters(data: UnitData, stream: np.random.Generator) -> tuple[Array, Array]:
         """Lloyd from the fitted centres, so that clusters keep their index."""
-        if inferred.method == "consistency" and len(data.points) == len(start):
-            return data.points, data.weights
+        if rows is not None and len(data.points) == len(start):
+            return data.points[rows], data.weights[rows]
         found = weighted_kmeans(data.points, data.weights, len(start), n_restarts=0, rng=stream, starts=start[None])
         return found.centers, _sizes(data.points, data.weights, found.centers)
 
@@ -154,6 +159,14 @@ def intervals(
         size_high=size + size_error,
         n_draws=n_draws,
     )
+
+
+def _partners(centers: Array, points: Array) -> NDArray[np.int64] | None:
+    """For each centre its point, such that they are closest all together; none if there are not as many."""
+    if len(points) != len(centers):
+        return None
+    squares = ((centers[:, None, :] - points[None, :, :]) ** 2).sum(axis=2)
+    return np.asarray(linear_sum_assignment(squares)[1], dtype=np.int64)
 
 
 def draws_for(level: float, n_draws: int | None) -> int:
@@ -260,12 +273,7 @@ def _only_means(rounds: Sequence[Round]) -> bool:
 
 def simulated_rounds(transcript: Transcript, exact: Sequence[Array], rng: np.random.Generator) -> tuple[Round, ...]:
     """The rounds of a transcript with other answers: exact ones plus fresh noise of the released scales."""
-    rounds = []
-    for answered, answer in zip(transcript.rounds, exact, strict=True):
-        draw = rng.laplace if transcript.context.mechanism == "laplace" else rng.normal
-        integers = np.rint(answer / answered.units + answered.scale * draw(size=len(answer)))
-        rounds.append(replace(answered, integers=tuple(int(value) for value in integers)))
-    return tuple(rounds)
+    return tuple(answered.simulated(answer, rng) for answered, answer in zip(transcript.rounds, exact, strict=True))
 
 
 def _inferred_again(

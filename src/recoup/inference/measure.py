@@ -99,7 +99,7 @@ def infer_measure(
             observed,
             scales,
             weights,
-            temperature=temperature_of(effective_epsilon(context) if strength is None else strength, rounds),
+            temperature=temperature_of(strength_of(context, rounds) if strength is None else strength, rounds),
             noise=laws,
             tolerance=tolerance,
             max_steps=60,
@@ -115,6 +115,16 @@ def effective_epsilon(context: Context, share: float = 1.0) -> float:
     if context.budget_measure == "pure":
         return amount / context.records_per_person
     return 2.0 * float(np.sqrt(amount)) / context.records_per_person
+
+
+def strength_of(context: Context, rounds: Sequence[Round]) -> float:
+    """The epsilon of Laplace noise that a release is worth; of answers that were made elsewhere, by their noise."""
+    if not any(answered.stated is not None for answered in rounds):
+        return effective_epsilon(context)
+    # What is claimed may be for more than these rounds, or for other neighbours: the noise itself says how far to go.
+    amount = float(sum(answered.price.amount for answered in rounds))
+    value = amount if context.budget_measure == "pure" else 2.0 * float(np.sqrt(amount))
+    return value / context.records_per_person
 
 
 def temperature_of(strength: float, rounds: Sequence[Round]) -> float:
@@ -197,6 +207,9 @@ def _coarse_grid(
     # The sum of several noises is treated as one of the same kind with the same variance. Rounding can put a point of
     # the domain's edge into a cell that no record reaches: its row is a count of nothing.
     scale = float(answered.scales[0]) * np.sqrt(np.maximum(n_merged[used], 1))
+    if answered.stated is not None:
+        squares = np.bincount(blocks[reachable], answered.scales[reachable] ** 2, minlength=query.size)
+        scale = np.sqrt(np.maximum(squares[used], answered.scales.min() ** 2))
     return Partition(cells=cells.ravel(), n_cells=len(used)), np.asarray(sums[used], np.float64), scale
 
 
@@ -268,10 +281,11 @@ def _around_cells(
         assert isinstance(query, VoronoiQuery)
         k = query.n_cells
         counts = np.maximum(answered.noisy[:k], 0.0)
-        divisor = np.maximum(counts, answered.scales[0])
+        count_scales = answered.scales[:k]
+        divisor = np.maximum(counts, count_scales)
         offsets = answered.noisy[k:].reshape(query.centers.shape) / divisor[:, None]
         if query.radii is None:
-            means.append(np.where((counts >= answered.scales[0])[:, None], offsets, query.centers))
+            means.append(np.where((counts >= count_scales)[:, None], offsets, query.centers))
         else:
             length = np.abs(offsets).sum(axis=1) if query.norm == 1 else np.sqrt((offsets**2).sum(axis=1))
             means.append(query.centers + offsets * np.minimum(1.0, query.radii / np.maximum(length, 1e-12))[:, None])

@@ -9,8 +9,10 @@ import numpy as np
 from recoup.algorithms.base import Algorithm, Clustering, Refittable
 from recoup.algorithms.lloyd import KMeans, positive_whole
 from recoup.algorithms.registry import algorithm_from_json
+from recoup.context import Context
 from recoup.errors import ParameterError
 from recoup.inference.inferred import InferredDataset, seeded
+from recoup.inference.significance import without_noise
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import Array
 from recoup.transcript import Transcript
@@ -41,7 +43,8 @@ def refit(
         random_state: harmless randomness.
 
     Returns:
-        (n_clusters, d) centres inside the bounds; for another algorithm, its answer in the user's units.
+        (n_clusters, d) centres inside the bounds, in the order of their first column; for another algorithm, its answer
+        in the user's units.
 
     Guarantees: reads nothing but its arguments; candidates are compared on the inferred data alone.
 
@@ -52,9 +55,13 @@ def refit(
     >>> refit(transcript, infer(transcript, "mcmc", n_steps=1000)).shape
     (3, 2)
     """
+    if not isinstance(transcript, Transcript):
+        raise ParameterError(f"transcript is a {type(transcript).__name__}: give one recoup.Transcript.")
     context = transcript.context
     algorithm = algorithm_from_json(transcript.algorithm)
-    if not isinstance(algorithm, Clustering):
+    if inferred is not None:
+        _check_inferred(context, inferred)
+    if isinstance(algorithm, Refittable) or not isinstance(algorithm, Clustering):
         if n_clusters is not None:
             raise ParameterError(f"n_clusters is for clusterings, and this is a transcript of {algorithm.type_name}.")
         return _refit_any(transcript, algorithm, inferred, seeded(random_state))
@@ -70,22 +77,51 @@ def refit(
         rounds = transcript.rounds
         ends = range(len(rounds), max(len(rounds) - average_last, 0), -1)
         iterates = [algorithm.estimate(context, rounds[:end]) for end in ends] or [algorithm.estimate(context, rounds)]
-        return context.domain.from_unit(context.domain.clip(np.mean(iterates, axis=0)))
+        return in_order(context.domain.from_unit(context.domain.clip(np.mean(iterates, axis=0))))
     if len(inferred.points) == wanted:
-        return context.domain.from_unit(context.domain.to_unit(inferred.points))
-    if not isinstance(inferred, InferredDataset):
-        raise ParameterError(f"inferred is a {type(inferred).__name__}: give what recoup.infer returns, or none.")
+        return in_order(context.domain.from_unit(context.domain.to_unit(inferred.points)))
     rng = seeded(random_state)
     points = context.domain.to_unit(inferred.points)
     if n_restarts is None:
         n_restarts = _LLOYD_RESTARTS if isinstance(algorithm, KMeans) else _RESTARTS
     n_restarts = positive_whole(n_restarts, "n_restarts")
-    found = weighted_kmeans(points, inferred.weights, wanted, n_restarts=n_restarts, rng=rng)
+    weights = without_noise(context, transcript.rounds, points, inferred.weights, wanted, rng)
+    found = weighted_kmeans(points, weights, wanted, n_restarts=n_restarts, rng=rng)
     if isinstance(algorithm, KMeans) and wanted == algorithm.n_clusters:
         last = algorithm.estimate(context, transcript.rounds)
-        from_last = weighted_kmeans(points, inferred.weights, wanted, n_restarts=0, rng=rng, starts=last[None])
+        from_last = weighted_kmeans(points, weights, wanted, n_restarts=0, rng=rng, starts=last[None])
         found = min(found, from_last, key=lambda clustering: clustering.inertia)
-    return context.domain.from_unit(context.domain.clip(found.centers))
+    return in_order(context.domain.from_unit(context.domain.clip(found.centers)))
+
+
+def in_order(centers: Array) -> Array:
+    """Centres by their first column, then by the next: how a search found them must not number them.
+
+    >>> in_order(np.array([[2.0, 0.0], [1.0, 5.0], [1.0, 3.0]])).tolist()
+    [[1.0, 3.0], [1.0, 5.0], [2.0, 0.0]]
+    """
+    return np.asarray(centers[np.lexsort(centers.T[::-1])])
+
+
+def _check_inferred(context: Context, inferred: InferredDataset) -> None:
+    """Refuse data of another table, or that is none: it would be clustered without a word."""
+    if not isinstance(inferred, InferredDataset):
+        raise ParameterError(f"inferred is a {type(inferred).__name__}: give what recoup.infer returns, or none.")
+    domain = context.domain
+    points, weights = np.asarray(inferred.points), np.asarray(inferred.weights)
+    if points.ndim != 2 or points.shape[1] != domain.n_columns or len(points) == 0 or weights.shape != points.shape[:1]:
+        raise ParameterError(
+            f"the inferred data set has the shape {points.shape}, but the transcript has {domain.n_columns} columns: "
+            "is it of another table?"
+        )
+    if inferred.columns != domain.columns:
+        raise ParameterError("the inferred data set has other columns than the transcript: is it of another table?")
+    if not (np.isfinite(points).all() and np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+        raise ParameterError("the inferred data set holds values that are not finite, or no positive weight.")
+    # Points on the bounds may be off by rounding.
+    room = 1e-6 * (np.array(domain.high) - np.array(domain.low))
+    if (points < np.array(domain.low) - room).any() or (points > np.array(domain.high) + room).any():
+        raise ParameterError("the inferred data set lies outside of the transcript's bounds: is it of another table?")
 
 
 def _refit_any(

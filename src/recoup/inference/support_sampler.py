@@ -51,7 +51,7 @@ class SupportChain:
         best_log_target: its log target.
         best_step: the step that reached it; 0 is the start.
         last_weights: (m,) likewise at the end.
-        log_targets: the log target over the steps, thinned.
+        log_targets: the log target at equally spaced steps, the start first; at most 1000 values.
         acceptance: the share of accepted steps.
         interrupted: whether it was stopped early.
     """
@@ -96,7 +96,7 @@ def sample_on_support(
     totals = rows[positions].sum(axis=0) if n_records < m else _counts(positions, m) @ rows
     current = best = float(log_target(totals, *answers))
     best_positions, best_step, n_accepted, done = positions.copy(), 0, 0, 0
-    stride = max(1, n_steps // MAX_TRACE)
+    stride = max(1, -(-n_steps // (MAX_TRACE - 1)))
     thinned, interrupted = [np.array([current])], False
     try:
         while done < n_steps:
@@ -108,8 +108,8 @@ def sample_on_support(
             n_accepted += int((left >= 0).sum())
             peak = int(trace.argmax())
             if trace[peak] > best:
-                best, best_step = float(trace[peak]), done + peak + 1
                 best_positions = _undone(positions, movers, left, peak)
+                best, best_step = float(trace[peak]), done + peak + 1
             thinned.append(trace[(-done - 1) % stride :: stride])
             done += size
             if (done // _BLOCK) % _FRESH_TOTALS == 0:
@@ -129,6 +129,46 @@ def sample_on_support(
         acceptance=n_accepted / max(done, 1),
         interrupted=interrupted,
     )
+
+
+def sample_chains_on_support(
+    target: SupportTarget,
+    start: Array,
+    *,
+    n_chains: int,
+    n_records: int,
+    n_steps: int,
+    rng: np.random.Generator,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> list[SupportChain]:
+    """Run independent chains from the same start, one after the other.
+
+    Args:
+        target: the rows and their answers.
+        start: (m,) weights to start from.
+        n_chains: how many chains.
+        n_records: latent records of each.
+        n_steps: steps of each.
+        rng: one child of it is spawned for every chain.
+        on_progress: called with (steps done, steps in all), over all chains.
+
+    Returns:
+        The chains; after an interruption none is begun, and the last one is marked.
+
+    Guarantees: the first chain does not depend on how many follow.
+    """
+    chains: list[SupportChain] = []
+    for i, stream in enumerate(rng.spawn(n_chains)):
+        report = None if on_progress is None else _of_all(on_progress, i * n_steps, n_chains * n_steps)
+        chain = sample_on_support(target, start, n_records=n_records, n_steps=n_steps, rng=stream, on_progress=report)
+        chains.append(chain)
+        if chain.interrupted:
+            break
+    return chains
+
+
+def _of_all(on_progress: Callable[[int, int], None], before: int, total: int) -> Callable[[int, int], None]:
+    return lambda done, _: on_progress(before + done, total)
 
 
 def _counts(positions: NDArray[np.int64], m: int) -> Array:

@@ -75,11 +75,14 @@ def single_precision_error(centers: NDArray[np.float64]) -> float:
     half square of a centre's length, computed in double precision, by u d C^2 / 2, and d further roundings act on
     partial sums of at most d C (1 + C / 2): in all u d (d + 4) C (1 + C) to first order, with fused multiplications or
     without. Two scores may err in opposite directions; another factor of two covers the terms of second order, and the
-    smallest normal number those that single precision flushes to zero.
+    smallest normal number those that single precision flushes to zero. Double precision rounds too, relative to the
+    record and not to the centre: where all centres are tiny, that is the larger part, and half of a squared distance is
+    wrong by less than d (d + 2) (1 + C)^2 2^-53.
     """
     d = centers.shape[1]
     largest = float(np.max(np.abs(centers), initial=0.0))
-    return float(4.0 * d * (d + 4) * (largest * (1.0 + largest) * 2.0**-24 + 2.0**-126))
+    narrow = d * (d + 4) * (largest * (1.0 + largest) * 2.0**-24 + 2.0**-126)
+    return float(4.0 * (narrow + d * (d + 2) * (1.0 + largest) ** 2 * 2.0**-53))
 
 
 # Contracting to fused multiplications may change a score's last bit but, by the bound above, never a cell.

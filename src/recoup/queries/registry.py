@@ -6,11 +6,17 @@ from collections.abc import Mapping
 
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.queries.base import Query
+from recoup.queries.gradient import LogisticGradientQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
+from recoup.queries.mixture import MixtureQuery
+from recoup.queries.moments import MomentsQuery, PowerQuery
 from recoup.queries.voronoi import VoronoiQuery
 
-QUERIES: dict[str, type[Query]] = {q.type_name: q for q in (VoronoiQuery, GridQuery, HistogramQuery)}
+QUERIES: dict[str, type[Query]] = {
+    q.type_name: q
+    for q in (MomentsQuery, PowerQuery, VoronoiQuery, GridQuery, HistogramQuery, LogisticGradientQuery, MixtureQuery)
+}
 
 
 def query_from_json(value: object) -> Query:

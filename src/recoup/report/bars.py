@@ -103,7 +103,13 @@ def budget(facts: Facts) -> Markup | None:
         return None
     unit, epsilon = found["measure"], figure(found["epsilon"], 6)
     spent = "all" if found["spent"] > 0.99999 * found["total"] else figure(found["spent"], 4)
-    if unit == "epsilon":
+    if found["claimed"]:
+        lead = (
+            f"Epsilon = {epsilon} is claimed for all rounds together, not verified by Recoup. The bars show what "
+            f"noise of the stated scales would cost had Recoup drawn it, for adding or removing one unit: {unit} "
+            f"{figure(found['total'], 4)} in all."
+        )
+    elif unit == "epsilon":
         lead = f"Of epsilon = {epsilon}, {spent} was spent, round after round."
     else:
         lead = (
@@ -114,10 +120,12 @@ def budget(facts: Facts) -> Markup | None:
     if found["lost"] > 0:
         words = f"What was charged and lost in an interruption counts as spent: {unit} {figure(found['lost'])}."
         lost = element("p", words, class_="note")
+    names = dict.fromkeys(["counts", "sums", *(part["name"] for row in found["rounds"] for part in row["parts"])])
+    others = [name for name in names if name != "counts"]
     legend = legend_of(
         [
             (track(band("counts", 0.0, 1.0)), "counts"),
-            (track(band("sums", 0.0, 1.0)), "sums"),
+            (track(band("sums", 0.0, 1.0)), ", ".join(others)),
             (track(band("before", 0.0, 1.0)), "spent in earlier rounds"),
         ]
     )
@@ -125,7 +133,8 @@ def budget(facts: Facts) -> Markup | None:
     for entry in found["rounds"]:
         marks = [band("before", 0.0, before)]
         for part in entry["parts"]:
-            marks.append(band(part["name"], before, before + part["share"]))
+            kind = "counts" if part["name"] == "counts" else "sums"
+            marks.append(band(kind, before, before + part["share"]))
             before += part["share"]
         split = ", ".join(f"{part['name']} {figure(part['price'])}" for part in entry["parts"])
         noise = "" if entry["count_noise"] is None else f"; noise of a count ±{figure(entry['count_noise'], 2)} records"

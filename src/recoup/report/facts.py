@@ -7,17 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from recoup.errors import ParameterError
 from recoup.inference.inferred import InferredDataset
 from recoup.queries.base import Array
 from recoup.report.choice import choice_facts
 from recoup.report.fit import fit_facts
 from recoup.report.journey import journey_facts
+from recoup.report.plain import gather_plain, has_clusters
 from recoup.report.privacy import privacy_facts
 from recoup.report.profiles import profile_facts
 from recoup.report.reproduce import reproduce_facts
 from recoup.report.result import Result, result_of
 from recoup.report.rounds import budget_facts
-from recoup.transcript import Transcript
+from recoup.transcript import NOT_PRIVATE, Transcript
 from recoup.version import __version__
 
 _ALGORITHMS = {
@@ -36,7 +38,7 @@ _METHODS = {
 
 def gather(
     transcript: Transcript,
-    centers: Array,
+    centers: Array | None,
     inferred: InferredDataset | None = None,
     *,
     level: float | None = 0.9,
@@ -48,7 +50,7 @@ def gather(
 
     Args:
         transcript: what was released.
-        centers: (K, d) in the user's units.
+        centers: (K, d) in the user's units; of an algorithm without clusters, its answer, or none.
         inferred: the data they were refitted on; none for the algorithm's own answer.
         level: the wanted coverage of the intervals; none leaves them out, which is quicker.
         title: of the page.
@@ -57,7 +59,7 @@ def gather(
 
     Returns:
         JSON: "title", "private", "summary", "privacy", "budget", "map", "choice", "profiles", "centers", "fit",
-        "reproduce".
+        "reproduce". Without clusters those that speak of them are none, and "answer" is the answer as a table.
 
     Guarantees: reads nothing but its arguments; the same arguments give the same dictionary.
 
@@ -69,13 +71,19 @@ def gather(
     >>> facts["private"], len(facts["profiles"]["clusters"]), facts["budget"]["measure"]
     (True, 2, 'epsilon')
     """
+    if not has_clusters(transcript):
+        return gather_plain(transcript, centers, inferred, title=title, seed=seed, exact=exact)
+    if centers is None:
+        raise ParameterError("a report about clusters needs their centres: give what recoup.refit returns.")
     result = result_of(transcript, centers, inferred, level=level, random_state=seed)
     budget = budget_facts(transcript)
     privacy = privacy_facts(transcript.privacy, n_records=transcript.context.n_records, lost=budget["lost"])
     if inferred is not None and inferred.simulated and privacy["private"]:
         # Data that was inferred from simulated noise marks whatever it touches.
         privacy = privacy_facts(
-            transcript.privacy | {"noise": "simulated"}, n_records=transcript.context.n_records, lost=budget["lost"]
+            transcript.privacy | {"noise": "simulated", "statement": NOT_PRIVATE},
+            n_records=transcript.context.n_records,
+            lost=budget["lost"],
         )
     return {
         "format": "recoup-report",

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from recoup.inference.diagnostics import Diagnostics, residuals_of
+from recoup.inference.inferred import InferredDataset
 from recoup.report.result import Result
 from recoup.report.rounds import asked_by
+from recoup.transcript import Transcript
 
 # The mean of |noise| / scale, and its standard deviation: Laplace, Gaussian.
 _EXPECTED = {"laplace": (1.0, 1.0), "gaussian": (sqrt(2 / pi), sqrt(1 - 2 / pi))}
@@ -27,8 +29,11 @@ def fit_facts(result: Result) -> dict[str, Any]:
         JSON: for each block of each round its residual, the expected one, the range of chance, and a verdict; the
         solver's certificate; the chains where a sampler ran.
     """
-    transcript = result.transcript
-    data = result.world if result.inferred is None else result.inferred
+    return fit_of(result.transcript, result.world if result.inferred is None else result.inferred)
+
+
+def fit_of(transcript: Transcript, data: InferredDataset) -> dict[str, Any]:
+    """What `fit_facts` says, of any transcript and any data that should explain it."""
     points = transcript.context.domain.to_unit(data.points)
     misfits, _ = residuals_of(transcript.context, transcript.rounds, points, data.weights)
     mean, deviation = _EXPECTED[transcript.context.mechanism]

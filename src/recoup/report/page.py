@@ -21,6 +21,7 @@ from recoup.report.picture import picture
 
 _SCRIPTS = ("theme.js", "draw.js", "map.js")
 _SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Markup | None]], ...] = (
+    ("answer", "Answer", sections.answer),
     ("picture", "Picture", picture),
     ("clusters", "Clusters", bars.clusters),
     ("choice", "How many", lines.choice),

@@ -19,9 +19,11 @@ _MOST_PATHS = 20  # clusters; more paths than that are a thicket until one clust
 _BEHIND = [("density", "inferred density"), ("answer", "noisy answer of the round"), ("none", "nothing")]
 
 
-def picture(facts: Facts) -> Markup:
+def picture(facts: Facts) -> Markup | None:
     """The picture of centres and density over the rounds; only a table where there is no transcript."""
     found = facts["map"]
+    if facts["centers"] is None:
+        return None
     if found is None:
         lead = "Only these centres were released; there is no transcript that could tell more."
         return section("picture", "The centres", lead, centers(facts))

@@ -7,7 +7,7 @@ from math import exp
 from typing import Any
 
 from recoup.report.numbers import count, figure
-from recoup.transcript import NOT_PRIVATE
+from recoup.transcript import NEIGHBOURS_CLAIMED, NOT_PRIVATE
 
 _MECHANISMS = {
     "laplace": "integer Laplace noise on every number that was asked for",
@@ -20,9 +20,11 @@ _DOMAINS = {
     "l2": "an L2 ball inside the bounds: a record outside it is moved to its nearest point",
 }
 _NOISE = {
-    False: ("secure", "drawn from the operating system's entropy; no seed exists"),
-    True: ("simulated", "drawn from a seed: NOT PRIVATE"),
+    "secure": "drawn from the operating system's entropy; no seed exists",
+    "simulated": "drawn from a seed: NOT PRIVATE",
+    "unverified": "made elsewhere; nothing here can tell how it was drawn",
 }
+_REPLACED = NEIGHBOURS_CLAIMED[1]
 
 
 def best_guess(epsilon: float, delta: float = 0.0) -> float:
@@ -55,14 +57,15 @@ def privacy_facts(privacy: Mapping[str, Any], *, n_records: int | None = None, l
     'Seeing all of this, nobody can tell for sure whether any one record was in the table: where both are ...'
     """
     epsilon, delta = float(privacy["epsilon"]), float(privacy["delta"])
-    private = privacy["noise"] != "simulated"
+    noise = str(privacy["noise"])
+    private = noise == "secure"
     low, high = privacy["bounds"]["low"], privacy["bounds"]["high"]
     names = privacy["bounds"]["columns"] or [f"column {j}" for j in range(len(low))]
     return {
         "private": private,
         "statement": str(privacy["statement"]),
-        "warning": None if private else _warning(),
-        "words": _words(epsilon, delta, str(privacy["unit"]), private),
+        "warning": None if private else _warning() if noise == "simulated" else _claim(),
+        "words": _words(epsilon, delta, str(privacy["unit"]), noise, str(privacy["neighbours"])),
         "numbers": _numbers(privacy, epsilon, delta, n_records, lost),
         "bounds": [
             {"column": str(name), "low": float(a), "high": float(b)}
@@ -83,9 +86,20 @@ def _warning() -> dict[str, str]:
     }
 
 
-def _words(epsilon: float, delta: float, unit: str, private: bool) -> list[str]:
+def _claim() -> dict[str, str]:
+    return {
+        "title": "Privacy claimed, not verified",
+        "text": (
+            "These answers were made elsewhere. What is said about privacy below is claimed by whoever made them, not "
+            "verified by Recoup: neither the noise, nor what one record could change, nor the budget."
+        ),
+    }
+
+
+def _words(epsilon: float, delta: float, unit: str, noise: str, neighbours: str) -> list[str]:
     one = unit == "one record"
     who, them = ("any one record was", "it") if one else (f"all {unit} were", "them")
+    replaced = neighbours == _REPLACED
     right = round(100 * best_guess(epsilon, delta))
     if right < 100:
         first = (
@@ -96,38 +110,54 @@ def _words(epsilon: float, delta: float, unit: str, private: bool) -> list[str]:
         first = (
             f"At this epsilon the promise is weak: a guess whether {who} in the table could be right nearly every time."
         )
+    if replaced:
+        who = "any one record" if one else f"all {unit}"
+        first = (
+            f"Seeing all of this, nobody can tell for sure which of two values {who} had: where both are equally "
+            f"likely beforehand, a guess is right at most {right} times in 100."
+        )
     factor = f"{exp(epsilon):.3g}" if epsilon < 50 else f"e^{epsilon:g}"
+    change = f"With {them} or without {them}" if not replaced else f"With either value of {them}"
     second = (
-        f"With {them} or without {them}, every possible release is at most {factor} times as likely (e to the power of "
-        f"{figure(epsilon)})"
+        f"{change}, every possible release is at most {factor} times as likely (e to the power of {figure(epsilon)})"
     )
     second += f", up to an extra probability of {delta:g}." if delta else "."
     third = (
         "This holds whatever else is known, and for everything here: the inferred data, the clusters, the pictures and "
         "the intervals were computed from the noisy answers alone, so they cost nothing further."
     )
-    return [first if private else f"With secure noise: {first[0].lower()}{first[1:]}", second, third]
+    opening = {"simulated": "With secure noise: ", "unverified": "As claimed, and not verified by Recoup: "}.get(noise)
+    return [first if opening is None else f"{opening}{first[0].lower()}{first[1:]}", second, third]
 
 
 def _numbers(
     privacy: Mapping[str, Any], epsilon: float, delta: float, n_records: int | None, lost: float
 ) -> list[dict[str, str]]:
-    simulated = bool(privacy["noise"] == "simulated")
+    noise, replaced = str(privacy["noise"]), privacy["neighbours"] == _REPLACED
+    claimed = noise == "unverified"
     spent = float(privacy["spent"])
     mechanisms = [_MECHANISMS.get(name, name) for name in str(privacy["mechanism"]).split(" and ")]
     rows = [
         ("epsilon", figure(epsilon, 6), "the privacy budget of this release; smaller promises more"),
         ("delta", f"{delta:g}", "0: the promise has no exception" if delta == 0 else "the largest extra probability"),
-        ("spent", figure(spent, 6), f"of epsilon, by OpenDP's own privacy map{', lost rounds included' * (lost > 0)}"),
-        ("neighbours", "add or remove", "two tables are neighbours if one is the other with a unit more"),
+        (
+            "spent",
+            figure(spent, 6),
+            "of epsilon, as claimed"
+            if claimed
+            else f"of epsilon, by OpenDP's own privacy map{', lost rounds included' * (lost > 0)}",
+        ),
+        ("neighbours", "replace", "two tables are neighbours if one unit has other values in them")
+        if replaced
+        else ("neighbours", "add or remove", "two tables are neighbours if one is the other with a unit more"),
         ("unit", str(privacy["unit"]), "what is protected as a whole"),
-        ("mechanism", str(privacy["mechanism"]), "; ".join(mechanisms)),
-        ("noise", *_NOISE[simulated]),
+        ("mechanism", str(privacy["mechanism"]), "the noise, as claimed" if claimed else "; ".join(mechanisms)),
+        ("noise", noise, _NOISE[noise]),
         ("domain", str(privacy["domain"]), _DOMAINS.get(str(privacy["domain"]), "declared")),
     ]
     if n_records is not None:
         rows.append(("declared records", count(n_records), "a public number that was typed, not counted"))
-    rows.append(("version", f"Recoup {privacy['version']}", "that released it"))
+    rows.append(("version", f"Recoup {privacy['version']}", "that read it" if claimed else "that released it"))
     return [{"name": name, "value": value, "meaning": meaning} for name, value, meaning in rows]
 
 
@@ -163,6 +193,11 @@ def _not_covered(privacy: Mapping[str, Any], n_records: int | None, delta: float
             "A conclusion about a group can be drawn about its members, whether they are in the table or not.",
         ),
     ]
+    if privacy["noise"] == "unverified":
+        text = (
+            "Noise, clipping and budget were somebody else's. If they are not what was stated, nothing here shows it."
+        )
+        rows.insert(0, ("The claim itself", text))
     if n_records is not None:
         rows.append(("The declared number of records", "It is public as it was typed, like column names and titles."))
     if delta:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from recoup.algorithms.adaptive import weighted_quantile
+from recoup.inference.doubt import doubtful
 from recoup.queries.base import Array
 from recoup.report.numbers import count, in_units, listed, share
 from recoup.report.result import Result
@@ -24,12 +25,18 @@ def profile_facts(result: Result) -> dict[str, Any]:
         result: what the report is about.
 
     Returns:
-        JSON: the whole by column; for each cluster its label (the one that `predict` gives), size, share, a sentence,
-        and rows of columns, those that differ most first where not all are shown.
+        JSON: the whole by column; which clusters may be nothing but noise; for each cluster its label (the one that
+        `predict` gives), size, share, a sentence, and rows of columns, those that differ most first where not all are
+        shown.
     """
     whole = _whole(result)
     shown = result.shown
     n_rows = min(_MOST_ROWS, max(3, _MOST_ROWS_IN_ALL // len(shown.clusters)))
+    # Without inferred data the maximum-entropy data says which cells belong to which centre.
+    doubts = doubtful(result.transcript, result.centers, result.world)
+    rows = {int(k): _rows(result, int(k), whole) for k in shown.clusters}
+    for i, of in enumerate(whole):
+        of["axis"] = _axis(of["axis"], [found[i] for found in rows.values()])
     return {
         "whole": whole,
         "level": None if result.intervals is None else result.intervals.level,
@@ -37,7 +44,8 @@ def profile_facts(result: Result) -> dict[str, Any]:
         "stands_in": result.stands_in,
         "n_clusters": len(result.centers),
         "n_rows": min(n_rows, len(shown.columns)),
-        "clusters": [_cluster(result, int(k), whole, n_rows) for k in shown.clusters],
+        "doubtful": doubts,
+        "clusters": [_cluster(result, k, found, whole, n_rows, k in doubts) for k, found in rows.items()],
     }
 
 
@@ -66,9 +74,20 @@ def _whole(result: Result) -> list[dict[str, Any]]:
     return found
 
 
-def _cluster(result: Result, k: int, whole: list[dict[str, Any]], n_rows: int) -> dict[str, Any]:
+def _axis(ends: list[float], rows: list[dict[str, Any]]) -> list[float]:
+    """The ends of a column's scale, wide enough for the band and the interval of every cluster."""
+    marks = [row[name] for row in rows for name in ("q10", "q90", "low", "high") if row[name] is not None]
+    return [min(ends[0], *marks), max(ends[1], *marks)]
+
+
+def _rows(result: Result, k: int, whole: list[dict[str, Any]]) -> list[dict[str, Any]]:
     inside = result.cells == k
-    rows = [_row(result, k, int(j), inside, of) for j, of in zip(result.shown.columns, whole, strict=True)]
+    return [_row(result, k, int(j), inside, of) for j, of in zip(result.shown.columns, whole, strict=True)]
+
+
+def _cluster(
+    result: Result, k: int, rows: list[dict[str, Any]], whole: list[dict[str, Any]], n_rows: int, doubted: bool
+) -> dict[str, Any]:
     size, total = float(result.sizes[k]), max(float(result.sizes.sum()), 1e-9)
     found = result.intervals
     facts = {
@@ -77,6 +96,7 @@ def _cluster(result: Result, k: int, whole: list[dict[str, Any]], n_rows: int) -
         "size_low": None if found is None else float(found.size_low[k]),
         "size_high": None if found is None else float(found.size_high[k]),
         "share": size / total,
+        "doubtful": doubted,
     }
     traits = sorted((row for row in rows if row["trait"]), key=lambda row: -abs(row["difference"]))[:_MOST_TRAITS]
     sentence = _sentence(facts, traits, whole, len(result.centers))
@@ -123,6 +143,8 @@ def _sentence(facts: dict[str, Any], traits: list[dict[str, Any]], whole: list[d
     who = f"About {share(facts['share'])} of the records" if facts["share"] >= 0.001 else "Hardly any records"
     if n_clusters > 1 and facts["size_low"] is not None and facts["size_low"] <= 0:
         return f"{who}, and perhaps none: the interval of its size reaches 0, so noise alone may have made it."
+    if facts["doubtful"]:
+        return f"{who}. It may be nothing but noise: its counts do not stand out."
     if n_clusters == 1:
         return "All records are in one cluster, so there is nothing to tell them apart by."
     if not traits:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recoup.report.result import Result
+from recoup.transcript import Transcript
 from recoup.version import __version__
 
 _USUAL_LEVEL = 0.9
@@ -28,20 +29,29 @@ def reproduce_facts(result: Result, *, level: float | None, seed: int, exact: bo
     Returns:
         JSON; no path of a file is in it.
     """
-    transcript, method = result.transcript, result.method
+    return lines_for(result.transcript, result.method, answer="centers", level=level, seed=seed, exact=exact)
+
+
+def lines_for(
+    transcript: Transcript, method: str, *, answer: str | None, level: float | None, seed: int, exact: bool
+) -> dict[str, Any]:
+    """What `reproduce_facts` says, of any transcript; the answer by the name of a variable, none if there is none."""
     read = _READ.get(method, _READ["maxent"]).format(seed=seed)
     lines = [
         "import recoup",
         "",
         'transcript = recoup.Transcript.load("transcript.json")',
         read,
-        f"centers = recoup.refit(transcript, inferred, random_state={seed})",
     ]
+    if answer is not None:
+        lines.append(f"{answer} = recoup.refit(transcript, inferred, random_state={seed})")
     note = (
         "These lines give the same numbers again."
         if exact
         else "The centres were fitted with a seed of their own; these lines give them again up to the harmless "
         "randomness of inference."
+        if answer == "centers"
+        else "Inference had a seed of its own; these lines give its result again up to its harmless randomness."
     )
     intervals = " --no-intervals" if level is None else "" if level == _USUAL_LEVEL else f" --level {level:g}"
     return {

@@ -45,7 +45,7 @@ def asked_by(answered: Round) -> dict[str, Any]:
             words = "the number of records" if k == 1 else f"counts in {count(k)} cells"
             return {"kind": "total" if k == 1 else "counts", "cells": k, "words": words}
         return {"kind": "sums", "cells": k, "words": f"counts and sums in {count(k)} {'cell' if k == 1 else 'cells'}"}
-    return {"kind": "other", "cells": query.size, "words": f"{count(query.size)} numbers"}
+    return {"kind": "other", "cells": query.size, "words": f"{count(query.size)} numbers ({query.type_name})"}
 
 
 def noisy_cell_means(context: Context, answered: Round) -> Array | None:
@@ -70,7 +70,8 @@ def budget_facts(transcript: Transcript) -> dict[str, Any]:
         transcript: what was released.
 
     Returns:
-        JSON: the measure ("epsilon" or "rho"), total, spent, lost, and the rounds.
+        JSON: the measure ("epsilon" or "rho"), total, spent, lost, and the rounds. Where privacy is only claimed, the
+        rounds have what such noise would cost here, and the total is theirs.
 
     >>> from recoup import Box, KMeans, release
     >>> transcript = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1)
@@ -80,7 +81,8 @@ def budget_facts(transcript: Transcript) -> dict[str, Any]:
     """
     context = transcript.context
     pure = context.budget_measure == "pure"
-    total = float(context.budget.amount)
+    foreign = transcript.foreign
+    total = float(sum(r.price.amount for r in transcript.rounds) if foreign else context.budget.amount)
     rounds = []
     for t, answered in enumerate(transcript.rounds, start=1):
         weights = np.array(answered.weights, dtype=np.float64) ** (1 if pure else 2)
@@ -106,9 +108,10 @@ def budget_facts(transcript: Transcript) -> dict[str, Any]:
     return {
         "measure": "epsilon" if pure else "rho",
         "total": total,
-        "spent": float(transcript.amount_spent),
+        "spent": total if foreign else float(transcript.amount_spent),
         "epsilon": float(context.epsilon),
         "delta": float(context.delta),
+        "claimed": foreign,
         "lost": lost,
         "rounds": rounds,
     }

@@ -10,6 +10,10 @@ _PRIVATE_LEAD = (
     "Found under differential privacy and read off the noisy answers alone: nothing on this page was computed from the "
     "records themselves."
 )
+_CLAIMED_LEAD = (
+    "Read off noisy answers that were made elsewhere: nothing on this page was computed from the records themselves. "
+    "That the answers are private is claimed by whoever made them, not verified by Recoup."
+)
 _SIMULATED_LEAD = (
     "An experiment with simulated noise. Nothing on this page was computed from the records themselves, but the noise "
     "could be taken off again."
@@ -23,12 +27,14 @@ def hero(facts: Facts) -> Markup:
     tiles: list[tuple[str, object]] = [("epsilon", numbers["epsilon"])]
     if numbers["delta"] != "0":
         tiles.append(("delta", numbers["delta"]))
-    tiles.append(("cluster" if summary["n_clusters"] == 1 else "clusters", summary["n_clusters"]))
+    if summary["n_clusters"] is not None:
+        tiles.append(("cluster" if summary["n_clusters"] == 1 else "clusters", summary["n_clusters"]))
     if summary["n_records"] is not None:
         tiles.append(("records, about", count(summary["n_records"])))
     tiles.append(("column" if summary["n_columns"] == 1 else "columns", summary["n_columns"]))
     if summary["n_rounds"] is not None:
         tiles.append(("round" if summary["n_rounds"] == 1 else "rounds", summary["n_rounds"]))
+    lead = _PRIVATE_LEAD if facts["private"] else _CLAIMED_LEAD if numbers["noise"] == "unverified" else _SIMULATED_LEAD
     made = join(element("strong", "Released by "), summary["algorithm"], ". ")
     made = join(made, element("strong", "Read by "), summary["method"], ".")
     return element(
@@ -36,7 +42,7 @@ def hero(facts: Facts) -> Markup:
         _banner(privacy["warning"]),
         element("p", "Recoup report", class_="eyebrow"),
         element("h1", facts["title"]),
-        element("p", _PRIVATE_LEAD if facts["private"] else _SIMULATED_LEAD, class_="lead"),
+        element("p", lead, class_="lead"),
         rows_of(tiles, class_="tiles"),
         element("p", privacy["words"][0], " ", element("a", "The promise in full", href="#privacy"), class_="callout"),
         element("p", made, class_="soft"),
@@ -50,6 +56,24 @@ def _banner(warning: Facts | None) -> Markup | None:
         return None
     words = [element("strong", warning["title"]), element("p", warning["text"])]
     return element("div", words, class_="banner", role="alert")
+
+
+def answer(facts: Facts) -> Markup | None:
+    """The answer of an algorithm without clusters, as a table; before inference too, where there was some."""
+    found = facts.get("answer")
+    if found is None:
+        return None
+    header = ["", *found["columns"]]
+
+    def shown(key: str, caption: str) -> Markup:
+        cells = [[row["label"], *(figure(value, 5) for value in row[key])] for row in found["rows"]]
+        return table(header, cells, caption)
+
+    before = None
+    if found["rows"][0]["before"] is not None:
+        before = more("Before inference", shown("before", "The algorithm's own answer, before inference"))
+    note = element("p", found["note"], class_="soft") if found["note"] else None
+    return section("answer", "The answer", found["lead"], note, shown("values", "The answer"), before)
 
 
 def privacy(facts: Facts) -> Markup:

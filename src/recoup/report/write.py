@@ -19,7 +19,7 @@ LARGEST_PAGE = 3_000_000  # bytes
 def write_report(
     path: str | os.PathLike[str],
     transcript: Transcript,
-    centers: Array,
+    centers: Array | None,
     inferred: InferredDataset | None = None,
     *,
     level: float | None = 0.9,
@@ -32,7 +32,7 @@ def write_report(
     Args:
         path: where to; the file appears only when it is complete.
         transcript: what was released.
-        centers: (K, d) in the user's units.
+        centers: (K, d) in the user's units; of an algorithm without clusters, its answer, or none.
         inferred: the data they were refitted on; none for the algorithm's own answer.
         level: the wanted coverage of the intervals; none leaves them out, which is quicker.
         title: of the page.
@@ -54,13 +54,25 @@ def write_report(
     >>> facts["title"]
     '2 private clusters in 2 columns'
     """
+    check_title(title)
     facts = gather(transcript, centers, inferred, level=level, title=title, seed=seed, exact=exact)
     write_page(path, facts)
     return facts
 
 
+def check_title(title: str | None) -> None:
+    """Refuse a title that no file can hold, such as bytes of a command line that are not text."""
+    try:
+        (title or "").encode("utf-8")
+    except UnicodeEncodeError:
+        raise ParameterError(
+            "the title holds bytes that are not text: give another one."
+        ) from None
+
+
 def write_page(path: str | os.PathLike[str], facts: dict[str, Any]) -> None:
     """Write gathered facts as one HTML file."""
+    check_title(facts["title"])
     try:
         write_whole(path, render(facts))
     except OSError as error:

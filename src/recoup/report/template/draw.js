@@ -22,13 +22,14 @@ const RecoupDraw = (() => {
     return made;
   }
 
-  // Round numbers between two ends, about so many of them.
+  // Round numbers between two ends, about so many of them, but at least two: one alone tells no scale.
   function ticks(low, high, wanted) {
     const raw = (high - low) / Math.max(1, wanted);
     const power = Math.pow(10, Math.floor(Math.log10(raw)));
     const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999) || 10 * power;
     const found = [];
     for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) found.push(i * step);
+    if (found.length < 2 && wanted < 16) return ticks(low, high, Math.max(1, wanted) + 1);
     return { step, found };
   }
 

@@ -199,14 +199,35 @@
       group.append(node("circle", { class: "after", cx: x, cy: y, r: n > 40 ? 4 : 5.5 }));
     }
     // Labels last, so that no mark covers a number.
-    groups.forEach((group, k) => {
-      const [x, y] = place(plan, positions, k, state);
-      const right = x > box.left + box.width - 24;
-      const up = y < box.top + 16 ? 17 : -7;
-      const label = { class: "label", x: x + (right ? -8 : 8), y: y + up, "text-anchor": right ? "end" : "start" };
-      const text = node("text", label, String(data.labels[k]));
-      if (group.classList.contains("faded")) text.classList.add("faded");
+    const at = groups.map((_, k) => place(plan, positions, k, state));
+    labelPlaces(at, data.labels.map((label) => String(label)), box).forEach(({ x, y, end }, k) => {
+      const text = node("text", { class: "label", x, y, "text-anchor": end ? "end" : "start" }, String(data.labels[k]));
+      if (groups[k].classList.contains("faded")) text.classList.add("faded");
       all.append(text);
+    });
+  }
+
+  // Where each number goes: beside its centre, and where others are near, on the side that covers the least of them.
+  function labelPlaces(at, texts, box) {
+    const taken = [], high = 12, wide = (text) => 8 * text.length;
+    const overlap = (a, b) => Math.max(0, Math.min(a.right, b.right) - Math.max(a.left, b.left))
+      * Math.max(0, Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top));
+    const marks = at.map(([x, y]) => ({ left: x - 5, right: x + 5, top: y - 5, bottom: y + 5 }));
+    return at.map(([x, y], k) => {
+      let best = null;
+      for (const [right, down] of [[8, -7], [-8, -7], [8, 17], [-8, 17], [11, 5], [-11, 5], [8, -21], [-8, -21], [8, 31], [-8, 31]]) {
+        const spot = { x: x + right, y: y + down, end: right < 0 };
+        const left = spot.end ? spot.x - wide(texts[k]) : spot.x;
+        const area = { left, right: left + wide(texts[k]), top: spot.y - high, bottom: spot.y };
+        const outside = area.left < box.left || area.right > box.left + box.width || area.top < box.top - 4 || area.bottom > box.top + box.height + 6;
+        let cost = outside ? 1000 : 0;
+        for (const other of taken) cost += 4 * overlap(area, other);
+        marks.forEach((mark, i) => { if (i !== k) cost += overlap(area, mark); });
+        if (best === null || cost < best.cost) best = { cost, spot, area };
+        if (cost === 0) break;
+      }
+      taken.push(best.area);
+      return best.spot;
     });
   }
 

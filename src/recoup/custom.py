@@ -1,0 +1,32 @@
+"""Everything that a query and an algorithm of your own are written with, in one place.
+
+`docs/your-own.md` writes a private median with it; `recoup.testing.check_algorithm` tests what you write.
+"""
+
+from recoup.algorithms.base import Algorithm, Clustering, Refittable
+from recoup.algorithms.initial import uniform_points
+from recoup.algorithms.simple import SimpleAlgorithm
+from recoup.context import Context, Request
+from recoup.domain import Domain
+from recoup.queries.base import Block, Query, Sensitivity
+from recoup.queries.simple import SimpleQuery, bounded_block
+from recoup.registration import register
+from recoup.transcript import Round
+
+__all__ = [
+    "Algorithm",
+    "Block",
+    "Clustering",
+    "Context",
+    "Domain",
+    "Query",
+    "Refittable",
+    "Request",
+    "Round",
+    "Sensitivity",
+    "SimpleAlgorithm",
+    "SimpleQuery",
+    "bounded_block",
+    "register",
+    "uniform_points",
+]

@@ -1,0 +1,231 @@
+"""A private Gaussian mixture as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from sklearn.base import DensityMixin
+from sklearn.utils.validation import check_is_fitted
+
+from recoup.algorithms.gmm import GaussianMixture, Mixture, log_joint
+from recoup.algorithms.lloyd import positive_whole
+from recoup.driver import release
+from recoup.errors import ParameterError, PostprocessDeclined
+from recoup.estimators.base import PrivateEstimator, harmless
+from recoup.inference.infer import infer
+from recoup.inference.refit import refit
+from recoup.ledger import Ledger
+from recoup.queries.base import Array
+
+_POSTPROCESS = ("auto", "maxent", "mcmc", "none")
+_SUPPORT_POINTS = 5000  # twice as many take twice as long and change the likelihood by less than a seed does
+
+
+class Sample(NamedTuple):
+    """Records drawn from a fitted mixture, and the component that each came from."""
+
+    records: Array
+    components: NDArray[np.int64]
+
+
+class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]
+    """A differentially private mixture of Gaussians, spherical in columns scaled by their bounds.
+
+    Every column is scaled by its public bounds to [-1, 1]; there each component has one variance for all columns. In
+    the user's units that is a diagonal covariance, wide where the bounds are.
+
+    Args:
+        n_components: K.
+        epsilon: the privacy budget of one fit, read as the decimal that is typed.
+        bounds: required and public: `(low, high)`, each a number or one number a column, or `{column: (low, high)}`,
+            which also selects the columns. Never computed from the data.
+        delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise, which is smaller over so many rounds.
+        domain: "auto" and "box" do not distort the data; "l1" and "l2" project records that lie outside the ball, in
+            `fit` only; or a `Domain`.
+        n_records: a public guess of the number of records, or "auto".
+        records_per_person: how many records one person may hold; declared, not enforced.
+        n_rounds: steps of private expectation maximisation; "auto" is 10.
+        postprocess: "maxent" infers the maximum-entropy data set from all rounds and takes a few steps on it without
+            noise; "mcmc" samples one; "none" keeps the last iterate. "auto" is "maxent", unless the released values say
+            that there is too little to infer from: then it keeps the last iterate and warns.
+        ledger: a `Ledger` or its path, charged before every answer.
+        random_state: harmless randomness only (first means, inference, `sample`). With simulated noise it draws the
+            noise too.
+        noise: "secure" (the operating system's entropy) or "simulated", which is NOT PRIVATE.
+
+    Attributes:
+        weights_: (n_components,), of sum 1.
+        means_: (n_components, d), in the user's units, inside the bounds.
+        covariances_: (n_components, d), the variance of each column, in the user's units.
+        transcript_: everything that was released.
+        inferred_: the inferred data set, or none.
+        declined_: why "auto" did not infer, or none.
+        privacy_: the privacy statement.
+        n_features_in_: the number of columns.
+
+    Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit;
+    `sample` too. `predict`, `predict_proba`, `score_samples` and `score` look at the records that they are given and
+    add no noise: what they return is for local use only. A record with a missing or non-finite value contributes
+    nothing to the fit, and nothing mentions it.
+
+    >>> x = np.random.default_rng(0).normal([0.3, 0.7], 0.05, size=(5000, 2)).reshape(-1, 1)
+    >>> model = PrivateGaussianMixture(2, 1.0, (0, 1), delta=1e-6, random_state=0, noise="simulated").fit(x)
+    >>> np.sort(model.means_.ravel()).round(1)
+    array([0.3, 0.7])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        epsilon: Any = 1.0,
+        bounds: Any = None,
+        *,
+        delta: Any = 0.0,
+        domain: Any = "auto",
+        n_records: int | Literal["auto"] = "auto",
+        records_per_person: int = 1,
+        n_rounds: int | Literal["auto"] = "auto",
+        postprocess: str = "auto",
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        noise: Literal["secure", "simulated"] = "secure",
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.bounds = bounds
+        self.delta = delta
+        self.domain = domain
+        self.n_records = n_records
+        self.records_per_person = records_per_person
+        self.n_rounds = n_rounds
+        self.postprocess = postprocess
+        self.ledger = ledger
+        self.random_state = random_state
+        self.noise = noise
+
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        transcript_path: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        on_round: Callable[[int], None] | None = None,
+    ) -> Self:
+        """Fit a mixture privately.
+
+        Args:
+            X: an array, a data frame, an Arrow table or stream, a Spark DataFrame, or a path to Parquet or CSV.
+            y: ignored.
+            transcript_path: where to save the transcript after every round, so that nothing paid for is lost.
+            resume: continue the transcript at that path; only what is missing is paid for.
+            on_round: called with the number of finished rounds.
+
+        Returns:
+            The fitted estimator.
+        """
+        if self.postprocess not in _POSTPROCESS:
+            raise ParameterError(f"postprocess={self.postprocess!r}: choose one of {', '.join(_POSTPROCESS)}.")
+        rounds = {} if self.n_rounds == "auto" else {"n_rounds": self.n_rounds}
+        algorithm = GaussianMixture(n_components=self.n_components, **rounds)
+        domain, source = self._source(X)
+        transcript = release(
+            algorithm,
+            source,
+            domain=domain,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            ledger=self.ledger,
+            records_per_person=self.records_per_person,
+            n_records=None if self.n_records == "auto" else positive_whole(self.n_records, "n_records"),
+            random_state=self.random_state,
+            noise=self.noise,
+            path=transcript_path,
+            resume=resume,
+            on_round=on_round,
+        )
+        self._set_domain(domain)
+        self.transcript_ = transcript
+        rng = harmless(self.random_state)
+        self.inferred_ = self.declined_ = None
+        if self.postprocess == "auto":
+            self.declined_ = algorithm.declines(transcript.context, transcript.rounds)
+        if self.declined_ is not None:
+            warnings.warn(f"the last iterate was kept: {self.declined_}", PostprocessDeclined, stacklevel=2)
+        elif self.postprocess != "none":
+            method = "maxent" if self.postprocess == "auto" else cast(Literal["maxent", "mcmc"], self.postprocess)
+            self.inferred_ = infer(transcript, method, random_state=rng, n_points=_SUPPORT_POINTS)
+        answer = refit(transcript, self.inferred_, random_state=rng)
+        d = domain.n_columns
+        self.weights_, self.means_, self.covariances_ = answer[:, 0], answer[:, 1 : 1 + d], answer[:, 1 + d :]
+        self.privacy_ = transcript.privacy
+        return self
+
+    def score_samples(self, X: Any) -> Array:
+        """The log-density at each record, in the user's units: for local use only.
+
+        A record with a missing or infinite value has none: it gets NaN.
+        """
+        return np.asarray(logsumexp(self._log_joint(X), axis=1)) - float(np.log(self._half_widths()).sum())
+
+    def score(self, X: Any, y: object = None) -> float:
+        """The mean log-density of the records that have one: for local use only."""
+        densities = self.score_samples(X)
+        return float(np.mean(densities[~np.isnan(densities)]))
+
+    def predict_proba(self, X: Any) -> Array:
+        """The responsibility of each component for each record, (n, K): for local use only.
+
+        A record with a missing or infinite value has none: it gets NaN.
+        """
+        joint = self._log_joint(X)
+        return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """The component that each record most likely came from, exactly and without noise: for local use only.
+
+        A record with a missing or infinite value has none: it gets -1.
+        """
+        joint = self._log_joint(X)
+        return np.where(np.isnan(joint).any(axis=1), -1, joint.argmax(axis=1))
+
+    def fit_predict(self, X: Any, y: object = None, **kwargs: Any) -> NDArray[np.int64]:
+        """Fit privately, then label the same records exactly: the labels are for local use only."""
+        return self.fit(X, **kwargs).predict(X)
+
+    def sample(self, n_samples: int = 1) -> Sample:
+        """Draw records from the fitted mixture; it costs no privacy.
+
+        Args:
+            n_samples: how many. As tails are not cut, some may lie outside the bounds.
+
+        Returns:
+            (n_samples, d) records in the user's units, and the component of each.
+        """
+        check_is_fitted(self)
+        n_samples = positive_whole(n_samples, "n_samples")
+        rng = harmless(self.random_state)
+        components = rng.choice(len(self.weights_), size=n_samples, p=self.weights_ / self.weights_.sum())
+        spread = np.sqrt(self.covariances_)[components]
+        return Sample(self.means_[components] + spread * rng.standard_normal(spread.shape), components)
+
+    def _half_widths(self) -> Array:
+        return np.asarray(0.5 * (np.array(self._domain.high) - np.array(self._domain.low)), dtype=np.float64)
+
+    def _log_joint(self, X: Any) -> Array:
+        """Of records scaled by the bounds, neither clamped nor projected: a density is that of the record itself."""
+        rows = np.concatenate([np.asarray(b, dtype=np.float64) for b in self._table(X).blocks()])
+        rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, np.nan)
+        half = self._half_widths()
+        middle = np.array(self._domain.low) + half
+        variances = (self.covariances_ / half**2).mean(axis=1)
+        return log_joint(Mixture(self.weights_, (self.means_ - middle) / half, variances), (rows - middle) / half)
+
+
+__all__ = ["PrivateGaussianMixture"]

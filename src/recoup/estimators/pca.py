@@ -1,0 +1,236 @@
+"""Private principal components as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from recoup.accounting import as_fraction
+from recoup.algorithms.lloyd import positive_whole
+from recoup.algorithms.pca import CovariancePCA, PowerPCA, check_width
+from recoup.algorithms.second_moments import Spread, pooled, spread_of, total_variance
+from recoup.component_planner import plan_components
+from recoup.context import Context
+from recoup.domain import Domain
+from recoup.driver import release
+from recoup.errors import DataError, ParameterError, PostprocessDeclined
+from recoup.estimators.base import PrivateEstimator, harmless
+from recoup.inference.infer import infer
+from recoup.inference.refit import refit
+from recoup.ledger import Ledger
+from recoup.queries.base import Array
+from recoup.transcript import Transcript
+
+_ALGORITHMS = ("auto", "covariance", "power")
+_POSTPROCESS = ("auto", "maxent", "mcmc", "none")
+
+
+class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+    """Differentially private principal components of columns scaled by their bounds.
+
+    Every column is scaled by its public bounds to [-1, 1] before anything else, as noise needs it; components are
+    directions, and variances are variances, in those scaled columns. scikit-learn's PCA works in the user's units
+    instead: the two agree, up to noise and one common factor of the variances, when all columns have bounds of the same
+    width. `mean_` and what `inverse_transform` returns are in the user's units.
+
+    Args:
+        n_components: p, at most the number of columns.
+        epsilon: the privacy budget of one fit, read as the decimal that is typed.
+        bounds: required and public: `(low, high)`, each a number or one number a column, or `{column: (low, high)}`,
+            which also selects the columns. Never computed from the data.
+        delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise.
+        domain: "auto" and "box" do not distort the data; "l1" and "l2" project records that lie outside the ball, in
+            `fit` as in `transform`, and make noise smaller; or a `Domain`.
+        n_records: a public guess of the number of records, or "auto".
+        records_per_person: how many records one person may hold; declared, not enforced.
+        algorithm: "covariance", all second moments in one round; "power", a noisy power iteration; "auto" as
+            `recoup.component_planner.plan_components` says: the covariance up to 64 columns, above that whichever has
+            less noise.
+        n_rounds: "auto", or a number of rounds for "power"; "auto" is 6.
+        postprocess: "maxent" infers the maximum-entropy data set from all rounds and takes its components without
+            noise; "mcmc" samples one; "none" keeps the algorithm's own answer. "auto" is "maxent" for "power", unless
+            the released values say that noise hides every component: then it keeps the last iterate and warns. For
+            "covariance" it is "none", since one round of everything leaves nothing to reconcile.
+        ledger: a `Ledger` or its path, charged before every answer.
+        random_state: harmless randomness only (first directions, inference). With simulated noise it draws the noise
+            too.
+        noise: "secure" (the operating system's entropy) or "simulated", which is NOT PRIVATE.
+
+    Attributes:
+        components_: (n_components, d), orthonormal, for columns scaled to [-1, 1]; the largest entry of each is
+            positive.
+        explained_variance_: (n_components,), of scaled columns; not negative, and not always descending: it is noisy.
+        explained_variance_ratio_: its share of the variance of all scaled columns.
+        mean_: (d,), in the user's units, inside the bounds.
+        transcript_: everything that was released.
+        inferred_: the inferred data set, or none.
+        declined_: why "auto" did not infer, or none.
+        privacy_: the privacy statement.
+        n_features_in_: the number of columns.
+
+    Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit.
+    `transform` and `fit_transform` look at the records that they are given and add no noise: what they return is for
+    local use only. A record with a missing or non-finite value contributes nothing to the fit, and nothing mentions it.
+
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(5000, 1)) * [1.0, -1.0, 0.0] + 0.1 * rng.normal(size=(5000, 3))
+    >>> model = PrivatePCA(n_components=1, epsilon=5.0, bounds=(-4, 4), random_state=0, noise="simulated").fit(x)
+    >>> np.abs(model.components_).round(1)
+    array([[0.7, 0.7, 0. ]])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        epsilon: Any = 1.0,
+        bounds: Any = None,
+        *,
+        delta: Any = 0.0,
+        domain: Any = "auto",
+        n_records: int | Literal["auto"] = "auto",
+        records_per_person: int = 1,
+        algorithm: str = "auto",
+        n_rounds: int | Literal["auto"] = "auto",
+        postprocess: str = "auto",
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        noise: Literal["secure", "simulated"] = "secure",
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.bounds = bounds
+        self.delta = delta
+        self.domain = domain
+        self.n_records = n_records
+        self.records_per_person = records_per_person
+        self.algorithm = algorithm
+        self.n_rounds = n_rounds
+        self.postprocess = postprocess
+        self.ledger = ledger
+        self.random_state = random_state
+        self.noise = noise
+
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        transcript_path: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        on_round: Callable[[int], None] | None = None,
+    ) -> Self:
+        """Find components privately.
+
+        Args:
+            X: an array, a data frame, an Arrow table or stream, a Spark DataFrame, or a path to Parquet or CSV.
+            y: ignored.
+            transcript_path: where to save the transcript after every round, so that nothing paid for is lost.
+            resume: continue the transcript at that path; only what is missing is paid for.
+            on_round: called with the number of finished rounds.
+
+        Returns:
+            The fitted estimator.
+        """
+        if self.algorithm not in _ALGORITHMS:
+            raise ParameterError(f"algorithm={self.algorithm!r}: choose one of {', '.join(_ALGORITHMS)}.")
+        if self.postprocess not in _POSTPROCESS:
+            raise ParameterError(f"postprocess={self.postprocess!r}: choose one of {', '.join(_POSTPROCESS)}.")
+        domain, source = self._source(X)
+        algorithm = self._algorithm(domain)
+        transcript = release(
+            algorithm,
+            source,
+            domain=domain,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            ledger=self.ledger,
+            records_per_person=self.records_per_person,
+            n_records=None if self.n_records == "auto" else positive_whole(self.n_records, "n_records"),
+            random_state=self.random_state,
+            noise=self.noise,
+            path=transcript_path,
+            resume=resume,
+            on_round=on_round,
+        )
+        self._set_domain(domain)
+        self.transcript_ = transcript
+        rng = harmless(self.random_state)
+        self.inferred_ = self.declined_ = None
+        if self.postprocess == "auto" and isinstance(algorithm, PowerPCA):
+            self.declined_ = algorithm.declines(transcript.context, transcript.rounds)
+        if self.declined_ is not None:
+            warnings.warn(f"the last iterate was kept: {self.declined_}", PostprocessDeclined, stacklevel=2)
+        elif self.postprocess in ("maxent", "mcmc") or (self.postprocess == "auto" and isinstance(algorithm, PowerPCA)):
+            method: Literal["maxent", "mcmc"] = "mcmc" if self.postprocess == "mcmc" else "maxent"
+            self.inferred_ = infer(transcript, method, random_state=rng)
+        answer = refit(transcript, self.inferred_, random_state=rng)
+        self.mean_, self.components_ = answer[0], answer[1:]
+        self._set_variances(algorithm, transcript)
+        self.privacy_ = transcript.privacy
+        self._n_features_out = len(self.components_)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """The coordinates of each record along the components, columns scaled to [-1, 1]: for local use only.
+
+        A record with a missing or infinite value has none: its coordinates are NaN.
+        """
+        return np.asarray((self._unit(X) - self._domain.to_unit(self.mean_)) @ self.components_.T)
+
+    def fit_transform(self, X: Any, y: object = None, **kwargs: Any) -> Array:
+        """Fit privately, then project the same records exactly: the coordinates are for local use only."""
+        return self.fit(X, **kwargs).transform(X)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Records in the user's units, inside the bounds, that have these coordinates along the components."""
+        check_is_fitted(self)
+        coordinates = np.asarray(X, dtype=np.float64)
+        if coordinates.ndim != 2 or coordinates.shape[1] != len(self.components_):
+            raise DataError(f"give coordinates of shape (n, {len(self.components_)}), one for each component.")
+        return self._domain.from_unit(coordinates @ self.components_ + self._domain.to_unit(self.mean_))
+
+    def _algorithm(self, domain: Domain) -> CovariancePCA | PowerPCA:
+        n_rounds = 6 if self.n_rounds == "auto" else positive_whole(self.n_rounds, "n_rounds")
+        if self.algorithm == "covariance" and self.n_rounds != "auto":
+            raise ParameterError('the covariance is asked for in one round: leave n_rounds="auto".')
+        chosen = self.algorithm
+        if chosen == "auto":
+            mechanism: Literal["laplace", "gaussian"] = (
+                "gaussian" if as_fraction(self.delta, "delta", allow_zero=True) else "laplace"
+            )
+            terms = Context(domain=domain, epsilon=self.epsilon, delta=self.delta, mechanism=mechanism)
+            planned = plan_components(terms, n_components=self.n_components, n_rounds=n_rounds).algorithm
+            chosen = planned if self.n_rounds == "auto" else "power"
+        check_width(positive_whole(self.n_components, "n_components"), domain)
+        if chosen == "covariance":
+            return CovariancePCA(n_components=self.n_components)
+        return PowerPCA(n_components=self.n_components, n_rounds=n_rounds)
+
+    def _set_variances(self, algorithm: CovariancePCA | PowerPCA, transcript: Transcript) -> None:
+        context, rounds = transcript.context, transcript.rounds
+        if self.inferred_ is not None:
+            points = self._domain.to_unit(self.inferred_.points)
+            spread: Spread = spread_of(self._domain, points, self.inferred_.weights)
+            whole = float(np.trace(spread.covariance))
+        else:
+            spread = algorithm.spread(context, rounds)
+            released = isinstance(algorithm, PowerPCA)
+            whole = (
+                total_variance(context, rounds, pooled(context, rounds)).variance
+                if released
+                else np.trace(spread.covariance)
+            )
+        along = np.einsum("ij,jk,ik->i", self.components_, spread.covariance, self.components_)
+        self.explained_variance_ = np.maximum(along, 0.0)
+        # Noise may put more variance into the components than into all columns together.
+        whole = max(float(whole), float(self.explained_variance_.sum()))
+        self.explained_variance_ratio_ = self.explained_variance_ / whole if whole > 0 else np.zeros(len(along))
+
+
+__all__ = ["PrivatePCA"]

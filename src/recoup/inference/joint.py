@@ -1,0 +1,118 @@
+"""Several releases of counts and sums, read together: where their support lies, and how far to trust its base.
+
+Each release alone has at most one first look; together they may have several of different worth. In few columns a grid
+tells how columns go together, which marginals cannot. In more columns its cells are a large part of each column, and a
+base that is uniform inside them is worse than marginals, or than points around the means that other rounds measured.
+Looks that are left out of the support still stand in the rows: nothing that was released is ignored.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from recoup.inference.evidence import Evidence
+from recoup.inference.measure import FIRST_LOOK, Measure, Mixture, drawn_support, observations, temperature_of, total_of
+from recoup.inference.newton import solve
+from recoup.queries.base import Array
+from recoup.queries.grid import GridQuery
+from recoup.queries.voronoi import VoronoiQuery
+from recoup.transcript import Round
+
+_GRID_COLUMNS = 3  # in more, a grid's cells are too wide for a base; the same bound as the default algorithm's
+_AROUND_MEANS = Mixture(first_look=0.05, cells=0.6, resampled=0.35)  # where no look is fit to be a base
+_FEWEST_PSEUDO_RECORDS = 30.0  # the base weighs at least this much: where noise drowns all rounds, it must hold them
+_LARGEST_MEAN_ERROR = 0.3  # of a cell's mean, where the unit domain is 2 wide: beyond, points around it are anywhere
+_PASSES, _TOLERANCE, _MAX_STEPS = 2, 0.03, 60
+
+
+def infer_joint(evidence: Evidence, rng: np.random.Generator, *, n_points: int) -> Measure:
+    """Infer one measure from the rounds of several releases.
+
+    Args:
+        evidence: their rounds, all of them of counts and sums.
+        rng: harmless randomness.
+        n_points: points of the support.
+
+    Returns:
+        The measure of the last pass. The order of the releases changes only the randomness.
+    """
+    context, rounds = evidence.context, evidence.rounds
+    total = total_of(context, rounds)
+    looks = base_looks(rounds, context.domain.n_columns)
+    grids = [r for r in rounds if isinstance(r.query, GridQuery)]
+    # A grid that is no part of the base says nothing about how far rows must tilt it.
+    weighed = rounds if looks and looks[0] in grids else [r for r in rounds if r not in grids]
+    temperature = max(temperature_of(evidence.strength, weighed), _FEWEST_PSEUDO_RECORDS / total)
+    found: Measure | None = None
+    for _ in range(_PASSES):
+        points = _support(evidence, looks, found, total, n_points, rng)
+        blocks, observed, scales, laws = observations(context, rounds, points, total)
+        base = np.full(len(points), total / len(points))
+        if not blocks:
+            return Measure(points=points, weights=base, solution=None)
+        solution = solve(
+            blocks,
+            observed,
+            scales,
+            base,
+            temperature=temperature,
+            noise=laws,
+            tolerance=_TOLERANCE,
+            max_steps=_MAX_STEPS,
+        )
+        found = Measure(points=points, weights=solution.measure, solution=solution)
+    assert found is not None
+    return found
+
+
+def base_looks(rounds: tuple[Round, ...], n_columns: int) -> list[Round]:
+    """The first looks that the support is drawn from: grids in few columns, marginals in more.
+
+    Args:
+        rounds: of all releases.
+        n_columns: of a record.
+
+    Returns:
+        Looks of one kind. Where there is only the other kind it is taken; but a grid in many columns only where no
+        round has sums to draw around.
+    """
+    looks = [r for r in rounds if isinstance(r.query, FIRST_LOOK)]
+    few = n_columns <= _GRID_COLUMNS
+    wanted = [r for r in looks if isinstance(r.query, GridQuery) == few]
+    if wanted or few:
+        return wanted or looks
+    with_sums = any(isinstance(r.query, VoronoiQuery) and r.query.sums != "none" for r in rounds)
+    return [] if with_sums else looks
+
+
+def has_means(answered: Round) -> bool:
+    """Whether a round tells where the middles of its cells are: most of its records lie in cells whose mean is known.
+
+    >>> from recoup import Box, KMeans, release
+    >>> x, terms = np.full((500, 1), 0.2), {"domain": Box([0], [1]), "noise": "simulated", "random_state": 0}
+    >>> [has_means(release(KMeans(n_clusters=2), x, epsilon=e, **terms).rounds[0]) for e in (5, 0.01)]
+    [True, False]
+    """
+    query = answered.query
+    if not isinstance(query, VoronoiQuery) or query.sums == "none":
+        return False
+    k = query.n_cells
+    counts, scales = np.maximum(answered.noisy[:k], 0.0), answered.scales
+    errors = scales[k:].reshape(query.centers.shape).mean(axis=1) / np.maximum(counts, scales[:k])
+    return bool(counts[errors <= _LARGEST_MEAN_ERROR].sum() > 0.5 * counts.sum())
+
+
+def _support(
+    evidence: Evidence, looks: list[Round], last: Measure | None, total: float, n_points: int, rng: np.random.Generator
+) -> Array:
+    """An equal number of points from each look, each with its share of points around cells and of the last pass."""
+    others = [r for r in evidence.rounds if not isinstance(r.query, FIRST_LOOK)]
+    if not looks:
+        return drawn_support(evidence.context, others, last, total, n_points, rng, _AROUND_MEANS)
+    others = [r for r in others if has_means(r)]
+    edges = np.linspace(0, n_points, len(looks) + 1).astype(int)
+    parts = [
+        drawn_support(evidence.context, [look, *others], last, total, int(n), rng, Mixture())
+        for look, n in zip(looks, np.diff(edges), strict=True)
+    ]
+    return np.concatenate(parts)

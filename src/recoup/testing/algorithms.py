@@ -1,0 +1,226 @@
+"""The contract of an algorithm, tried in several domains, with both kinds of noise, on full and degenerate tables."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from recoup.algorithms.base import Algorithm, Clustering
+from recoup.algorithms.registry import ALGORITHMS, algorithm_from_json
+from recoup.context import Context, Request
+from recoup.domain import Domain
+from recoup.queries.base import Array
+from recoup.queries.registry import QUERIES
+from recoup.testing.drive import Drive, RecordedNoise, ReplayedNoise
+from recoup.testing.queries import named_domains, try_query
+from recoup.testing.records import tables
+from recoup.testing.refits import try_refit
+from recoup.testing.report import Broken, Recorder, Report
+from recoup.testing.values import check_frozen, check_json, check_protocol, is_registered, read_back
+from recoup.transcript import Round, Transcript
+
+_NAMES = ("type_name", "next_request", "estimate", "to_json", "from_json")
+_DELTA = Fraction(1, 10**6)
+_MECHANISMS: tuple[Literal["laplace", "gaussian"], ...] = ("laplace", "gaussian")
+_MOST_QUERIES = 64  # of a run: of longer ones, the first, the last and rounds evenly between
+_FULL_DOMAINS = 3  # of the default ones
+_FEW_RECORDS = 3  # a table of so few is degenerate: its queries are led by noise, its estimate is what matters
+
+
+def check_algorithm(
+    algorithm: Algorithm,
+    *,
+    domain: Domain | Sequence[Domain] | None = None,
+    n_columns: int = 2,
+    epsilon: Any = 1,
+    refit_tolerance: float = 1e-6,
+    random_state: int = 0,
+    raise_on_failure: bool = True,
+) -> Report:
+    """Try the contract of an algorithm of your own and of every query that it asks, and explain what breaks it.
+
+    It is driven on generated tables with simulated Laplace and Gaussian noise; each query of each round (of 64
+    rounds, if there are more) goes through the checks of `check_query`.
+
+    Args:
+        algorithm: the algorithm.
+        domain: where to try it, one domain or several; none: a box and L1 and L2 balls of two sizes.
+        n_columns: of those domains, if none is given.
+        epsilon: the budget of a run.
+        refit_tolerance: how far an answer may move when weighted points are split into two.
+        random_state: of the tables, the records and the noise.
+        raise_on_failure: raise `recoup.errors.ContractViolation` if a check fails; else only report it.
+
+    Returns:
+        Every check with whether it passed, and why not.
+
+    Guarantees: no real record is needed. It can find that a promise is broken, and cannot prove that it is kept.
+
+    >>> from recoup import Box, KMeans
+    >>> print(check_algorithm(KMeans(n_clusters=2, n_rounds=2), domain=Box([0], [1])))
+    KMeans keeps its contract: 18 checks in ... places.
+    """
+    recorder = Recorder(type(algorithm).__name__)
+    if recorder.run("protocol", "", lambda: check_protocol(algorithm, _NAMES, "algorithm")):
+        recorder.run("frozen", "", lambda: check_frozen(algorithm))
+        recorder.run("json", "", lambda: check_json(algorithm, ALGORITHMS, algorithm_from_json))
+        for i, (name, place) in enumerate(named_domains(domain, n_columns).items()):
+            # Wider balls are there for the bounds that queries declare: one kind of noise and one table will do.
+            brief = domain is None and i >= _FULL_DOMAINS
+            for mechanism in _MECHANISMS[i % 2 :][:1] if brief else _MECHANISMS:
+                delta = _DELTA if mechanism == "gaussian" else Fraction(0)
+                context = Context(domain=place, epsilon=epsilon, delta=delta, mechanism=mechanism)
+                where = f"In the {name} with {mechanism.capitalize()} noise"
+                terms = _Terms(recorder, algorithm, context, where, random_state)
+                if brief:
+                    terms.drive(*next(iter(tables(place, np.random.default_rng(random_state)).items())))
+                else:
+                    terms.go_through(refit_tolerance, with_inference=i == 0)
+    return recorder.report(raise_on_failure)
+
+
+class _Terms:
+    """The checks under one domain and mechanism."""
+
+    def __init__(self, recorder: Recorder, algorithm: Algorithm, context: Context, where: str, seed: int) -> None:
+        self.recorder, self.algorithm, self.context, self.where, self.seed = recorder, algorithm, context, where, seed
+        self.seen: set[str] = set()
+
+    def go_through(self, refit_tolerance: float, *, with_inference: bool) -> None:
+        """Drive the algorithm on every table and try what follows from it."""
+        given = tables(self.context.domain, np.random.default_rng(self.seed))
+        for i, (name, table) in enumerate(given.items()):
+            drive, noise = self.drive(name, table)
+            where = f"{self.where}, on {name}"
+            if drive.finished:
+                self.recorder.run("whole budget", where, partial(_whole_budget, drive))
+                self.recorder.run("estimate", where, partial(_estimate, drive))
+            if i == 0:
+                self.recorder.run("next request", where, partial(_pure, drive))
+                if drive.finished:
+                    self.recorder.run("equal draws", where, partial(_neighbours, drive, table, noise))
+                    try_refit(self.recorder, drive, where, tolerance=refit_tolerance, with_inference=with_inference)
+
+    def drive(self, name: str, table: Array) -> tuple[Drive, RecordedNoise]:
+        """One run, with the checks of every query that it asks for the first time."""
+        drive, noise = Drive(self.algorithm, self.context), RecordedNoise(self.seed)
+        where = f"{self.where}, on {name}"
+        self.recorder.tried("budget")
+        self.recorder.run("requests", where, partial(drive.run, table, noise))
+        if len(table) > _FEW_RECORDS:
+            self._queries(drive, where)
+        return drive, noise
+
+    def _queries(self, drive: Drive, where: str) -> None:
+        every = np.linspace(1, len(drive.requests), min(len(drive.requests), _MOST_QUERIES)).astype(int)
+        for n in sorted({int(n) for n in every}):
+            request = drive.requests[n - 1]
+            key = _described(request)
+            if key not in self.seen:
+                self.seen.add(key)
+                try_query(
+                    self.recorder,
+                    request.query,
+                    self.context.domain,
+                    f"{where}, round {n}",
+                    split=request.split,
+                    random_state=self.seed,
+                )
+
+
+def _whole_budget(drive: Drive) -> None:
+    spent = sum((request.share for request in drive.requests), Fraction(0))
+    if not drive.requests:
+        raise Broken("nothing is asked at all: next_request gives None before the first round.")
+    hint = "Write shares as Fraction(1, 3), not as 1 / 3, and give the last round what is left."
+    if spent < 1:
+        raise Broken(f"the rounds ask for {float(spent):.6g} of the budget. {hint}")
+    for n, request in enumerate(drive.requests, start=1):
+        parts = sum(request.split.values(), Fraction(0))
+        if parts < 1:
+            raise Broken(f"round {n} gives its blocks {float(parts):.6g} of its share. {hint}")
+
+
+def _estimate(drive: Drive) -> None:
+    answer = drive.estimate()
+    if not isinstance(answer, np.ndarray) or answer.dtype.kind not in "fi":
+        raise Broken(f"estimate gives a {type(answer).__name__}: give a NumPy array of numbers.")
+    if not np.isfinite(answer).all():
+        raise Broken(
+            "estimate is NaN or infinite. Noisy counts can be zero or negative: keep divisors away from zero "
+            "(np.maximum(count, 1)), and say something where there is no signal."
+        )
+    if not np.array_equal(answer, drive.estimate()):
+        raise Broken("estimate gives something else when it is called again. It may use the context and rounds alone.")
+    if isinstance(drive.algorithm, Clustering) and not drive.context.domain.contains(answer).all():
+        raise Broken("a centre lies outside of the domain. Return context.domain.clip(centers).")
+
+
+def _pure(drive: Drive) -> None:
+    """Ask again for every round: in another order, of copies, and from rounds that went through JSON."""
+    expected = [_described(request) for request in drive.requests] + ([_described(None)] if drive.finished else [])
+    hint = (
+        "Everything it decides by must come from its arguments and its own fields; keep nothing between calls, and "
+        "draw from the generator that it is given alone."
+    )
+    ways: dict[str, tuple[Algorithm, Sequence[Round]]] = {
+        "again, in another order": (drive.algorithm, drive.rounds),
+        "of a copy": (copy.deepcopy(drive.algorithm), drive.rounds),
+        "of the algorithm that was read back from its JSON": (
+            read_back(drive.algorithm, ALGORITHMS, algorithm_from_json),
+            _rounds_from_json(drive),
+        ),
+    }
+    for way, (algorithm, rounds) in ways.items():
+        for n in reversed(range(len(expected))):
+            if _described(drive.ask(n, algorithm=algorithm, rounds=rounds)) != expected[n]:
+                raise Broken(
+                    f"asked {way}, next_request gives something else for round {n + 1}, with the same rounds and an "
+                    f"equal generator. {hint}"
+                )
+
+
+def _rounds_from_json(drive: Drive) -> Sequence[Round]:
+    """The rounds as another process would read them; the same objects where a query's class is not registered."""
+    if all(is_registered(answered.query, QUERIES) for answered in drive.rounds):
+        return Transcript.from_json(json.loads(json.dumps(drive.transcript.to_json()))).rounds
+    return drive.rounds
+
+
+def _neighbours(drive: Drive, table: Array, noise: RecordedNoise) -> None:
+    """What an observer sees must be the same for tables that gave the same noisy answers."""
+    corner = drive.context.domain.from_unit(np.full((1, table.shape[1]), -1.0))
+    hint = (
+        "Something besides the noisy answers reaches next_request or estimate: a cache, a global, an attribute that "
+        "contribution sets, the number of records."
+    )
+    others = {
+        "with one record more": np.concatenate([table, corner]),
+        "with a single record": table[:1],
+    }
+    own = drive.estimate()
+    repeatable = np.array_equal(own, drive.estimate(), equal_nan=True)  # else that is another rule's to say
+    for name, other in others.items():
+        again = Drive(drive.algorithm, drive.context)
+        try:
+            again.run(other, ReplayedNoise(noise))
+        except Broken as found:
+            raise Broken(f"{name} and the same noisy answers, {found}. {hint}") from None
+        if [_described(request) for request in again.requests] != [_described(request) for request in drive.requests]:
+            raise Broken(f"{name} and the same noisy answers, other queries or shares are asked for. {hint}")
+        if repeatable and not np.array_equal(again.estimate(), own, equal_nan=True):
+            raise Broken(f"{name} and the same noisy answers, the estimate is another one. {hint}")
+
+
+def _described(request: Request | None) -> str:
+    """A request as text, to the last bit."""
+    if request is None:
+        return "done"
+    split = {name: str(part) for name, part in sorted(request.split.items())}
+    return json.dumps([request.query.to_json(), str(request.share), split], sort_keys=True)

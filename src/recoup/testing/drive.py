@@ -1,0 +1,150 @@
+"""Drive an algorithm as a release does, with noise that is recorded, or replayed from an earlier run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from recoup.algorithms.base import Algorithm
+from recoup.context import Context, Request
+from recoup.curator.curator import Curator
+from recoup.curator.source import open_source
+from recoup.mechanism import Noise, SimulatedNoise
+from recoup.queries.base import Array
+from recoup.testing.queries import QUERY_NAMES
+from recoup.testing.report import Broken
+from recoup.testing.values import check_protocol
+from recoup.transcript import Round, Transcript
+
+_MOST_ROUNDS = 1000
+
+
+class RecordedNoise:
+    """Simulated noise that remembers what was drawn, and what came out."""
+
+    simulated = True
+
+    def __init__(self, seed: int) -> None:
+        self._noise: Noise = SimulatedNoise(np.random.default_rng(seed))
+        self.draws: list[tuple[str, int, float]] = []
+        self.answers: list[list[int]] = []
+
+    def laplace(self, totals: Sequence[int], scale: float) -> list[int]:
+        """Add Laplace noise and remember it."""
+        return self._keep("laplace", scale, self._noise.laplace(totals, scale))
+
+    def gaussian(self, totals: Sequence[int], scale: float) -> list[int]:
+        """Add Gaussian noise and remember it."""
+        return self._keep("gaussian", scale, self._noise.gaussian(totals, scale))
+
+    def _keep(self, law: str, scale: float, noisy: list[int]) -> list[int]:
+        self.draws.append((law, len(noisy), scale))
+        self.answers.append(noisy)
+        return noisy
+
+
+class ReplayedNoise:
+    """Gives the noisy answers of an earlier run, whatever the totals are: what neighbours may have in common."""
+
+    simulated = True
+
+    def __init__(self, earlier: RecordedNoise) -> None:
+        self._earlier = earlier
+        self._n_given = 0
+
+    def laplace(self, totals: Sequence[int], scale: float) -> list[int]:
+        """The earlier answer, if the draw is the earlier one."""
+        return self._give("laplace", len(totals), scale)
+
+    def gaussian(self, totals: Sequence[int], scale: float) -> list[int]:
+        """The earlier answer, if the draw is the earlier one."""
+        return self._give("gaussian", len(totals), scale)
+
+    def _give(self, law: str, size: int, scale: float) -> list[int]:
+        n, self._n_given = self._n_given, self._n_given + 1
+        if n >= len(self._earlier.draws) or self._earlier.draws[n] != (law, size, scale):
+            raise Broken(f"draw {n + 1} of noise is another one, in number, size or scale", check="equal draws")
+        return self._earlier.answers[n]
+
+
+@dataclass(slots=True)
+class Drive:
+    """One run of an algorithm on a table.
+
+    Attributes:
+        algorithm: what asks.
+        context: the terms.
+        requests: what was asked, round by round.
+        rounds: what was answered.
+        finished: whether the algorithm came to its end.
+    """
+
+    algorithm: Algorithm
+    context: Context
+    requests: list[Request] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+    finished: bool = False
+
+    def run(self, table: Array, noise: Noise) -> None:
+        """Ask and answer until the algorithm is done, or breaks a rule."""
+        curator = Curator(open_source(table, self.context.domain), self.context, noise=noise)
+        spent = Fraction(0)
+        while (request := self.ask(len(self.rounds))) is not None:
+            n = len(self.rounds) + 1
+            self._check(request, n, spent)
+            spent += request.share
+            self.requests.append(request)
+            self.rounds.append(curator.answer(request))
+            if n == _MOST_ROUNDS:
+                raise Broken(f"next_request still asks after {n} rounds. Return None when it is done.")
+        self.finished = True
+
+    def ask(self, n: int, *, algorithm: Algorithm | None = None, rounds: Sequence[Round] | None = None) -> Any:
+        """The request after n rounds, of this algorithm or of a copy, from these rounds or from equal ones."""
+        given = tuple((self.rounds if rounds is None else rounds)[:n])
+        return (algorithm or self.algorithm).next_request(self.context, given, harmless(n))
+
+    def estimate(self) -> Array:
+        """The algorithm's own answer."""
+        return self.algorithm.estimate(self.context, tuple(self.rounds))
+
+    @property
+    def transcript(self) -> Transcript:
+        """What a release would have returned."""
+        return Transcript(
+            context=self.context, algorithm=self.algorithm.to_json(), rounds=tuple(self.rounds), simulated=True
+        )
+
+    def _check(self, request: object, n: int, spent: Fraction) -> None:
+        if not isinstance(request, Request):
+            raise Broken(f"in round {n} it gives a {type(request).__name__}. Return a Request, or None at the end.")
+        check_protocol(request.query, QUERY_NAMES, "query")
+        d = self.context.domain.n_columns
+        if request.query.n_columns != d:
+            raise Broken(f"round {n} asks a query over {request.query.n_columns} columns in a domain of {d}.")
+        names = request.query.sensitivity(self.context.domain).names
+        if set(request.split) != set(names):
+            raise Broken(
+                f"round {n} splits its share over {sorted(request.split)}, but the blocks of its query are "
+                f"{list(names)}. Name each block once."
+            )
+        if spent + request.share > 1:
+            raise Broken(
+                f"round {n} asks for a share of {request.share} after {spent} was spent, more than the whole budget. "
+                "Let the shares of all rounds add up to 1.",
+                check="budget",
+            )
+        if sum(request.split.values()) > 1:
+            raise Broken(
+                f"the blocks of round {n} get {sum(request.split.values())} of its share. Let the parts add up to 1.",
+                check="budget",
+            )
+
+
+def harmless(n: int) -> np.random.Generator:
+    """A fresh generator for the request after n rounds: the same one whenever it is asked for."""
+    return np.random.default_rng([17, n])

@@ -1,0 +1,83 @@
+"""Mass that noise alone may have made is not clustered, and mass that stands out is."""
+
+import numpy as np
+import pytest
+
+from recoup import Box, GridKMeans, KMeans, PrivateKMeans, infer, refit, release
+from recoup.inference.significance import sizes_by_counts, without_noise
+from recoup.mechanism import MECHANISMS
+
+
+def released(x, n_clusters=2, seed=0, epsilon=1.0, high=50.0):
+    domain = Box([0.0] * x.shape[1], [high] * x.shape[1])
+    algorithm = GridKMeans(n_clusters=n_clusters)
+    return release(algorithm, x, domain=domain, epsilon=epsilon, random_state=seed, noise="simulated")
+
+
+def crowded(rng, n=6000):
+    """Records in the lowest sixth of wide bounds, as they are where bounds were declared with care."""
+    return np.clip(rng.normal(3.0, 1.3, size=(n, 1)), 0.0, 8.0)
+
+
+def test_wide_bounds_do_not_make_a_cluster_of_noise():
+    rng = np.random.default_rng(0)
+    x = crowded(rng)
+    for seed in range(4):
+        model = PrivateKMeans(2, 1.0, ([0.0], [50.0]), random_state=seed, noise="simulated").fit(x)
+        assert model.cluster_centers_.max() < 8.0
+
+
+def test_a_small_cluster_that_stands_out_is_kept():
+    rng = np.random.default_rng(1)
+    # 150 of 6,150 records, a twentieth of an equal part, far from the others.
+    x = np.concatenate([crowded(rng), rng.normal(45.0, 0.3, size=(150, 1))])
+    for seed in range(4):
+        model = PrivateKMeans(2, 1.0, ([0.0], [50.0]), random_state=seed, noise="simulated").fit(x)
+        assert abs(model.cluster_centers_.max() - 45.0) < 2.0
+
+
+def test_sizes_are_estimated_without_bias():
+    # False-alarm rate: the mean of 60 estimates is five standard errors from 0 with a probability below 1e-6.
+    rng = np.random.default_rng(2)
+    x, errors, naive = crowded(rng), [], []
+    for seed in range(60):
+        transcript = released(x, seed=seed)
+        grid = transcript.rounds[-1]
+        points = grid.query.marginal.centers()
+        counts = np.maximum(grid.noisy, 0.0)
+        told = sizes_by_counts([grid], points, counts, np.array([[-0.9], [0.5]]))
+        errors.append(told.estimates[1] / told.deviations[1])
+        naive.append(counts[points[:, 0] > -0.2].sum() / told.deviations[1])
+    assert abs(np.mean(errors)) * np.sqrt(60) < 5
+    # Without the negative counts the same cells seem to hold records: the bias that the estimate avoids.
+    assert np.mean(naive) * np.sqrt(60) > 5
+
+
+def test_large_clusters_are_never_doubted():
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0, 50, size=(300, 1))
+    transcript = released(x, epsilon=0.001)
+    points = np.linspace(-1, 1, 200)[:, None]
+    weights = np.full(200, 1.5)
+    kept = without_noise(transcript.context, transcript.rounds, points, weights, 3, rng)
+    np.testing.assert_array_equal(kept, weights)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_largest_of_many_values_is_bounded(mechanism):
+    rng = np.random.default_rng(4)
+    draws = rng.laplace(size=(20_000, 100)) if mechanism == "laplace" else rng.standard_normal((20_000, 100))
+    limit = MECHANISMS[mechanism].largest(100, 0.01)
+    # At most 1 % may exceed it: more than 1.4 % of 20,000 has a probability below 1e-6. A limit a tenth lower fails.
+    assert (draws.max(axis=1) > limit).mean() < 0.014
+    assert (draws.max(axis=1) > 0.8 * limit).mean() > 0.014
+
+
+def test_a_round_without_cells_tells_nothing():
+    x = np.random.default_rng(5).uniform(0, 50, size=(500, 1))
+    domain = Box([0.0], [50.0])
+    transcript = release(KMeans(n_clusters=2, n_rounds=2), x, domain=domain, epsilon=1, random_state=0)
+    told = sizes_by_counts([], np.zeros((3, 1)), np.ones(3), np.array([[0.0], [1.0]]))
+    assert np.isinf(told.deviations).all()
+    assert not told.real.any()
+    assert refit(transcript, infer(transcript, random_state=0), random_state=0).shape == (2, 1)
