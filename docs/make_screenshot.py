@@ -51,9 +51,8 @@ def main() -> None:
         shot = Image.open(io.BytesIO(page.screenshot()))
         browser.close()
     out = Path(__file__).parent / "images" / "report.png"
-    shot.convert("RGB").quantize(240, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
-        out, optimize=True
-    )
+    # Few colours would make steps of the shades of the density; all of them cost some kilobytes.
+    shot.convert("RGB").save(out, optimize=True)
 
 
 if __name__ == "__main__":

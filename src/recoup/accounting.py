@@ -11,7 +11,7 @@ import math
 import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation, localcontext
+from decimal import ROUND_CEILING, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, TypeAlias
@@ -60,6 +60,17 @@ def as_fraction(value: object, name: str, *, allow_zero: bool = False) -> Fracti
     if exact > _LARGEST or max(exact.numerator.bit_length(), exact.denominator.bit_length()) > _MOST_BITS:
         raise _absurd(name)
     return exact
+
+
+def rounded_up(amount: Fraction, digits: int = 12) -> float:
+    """An amount for people to read: rounded up to so many digits that matter, so that no more was spent than it says.
+
+    >>> rounded_up(Fraction(4999999999999999, 10**16)), rounded_up(Fraction(1, 3))
+    (0.5, 0.333333333334)
+    """
+    with localcontext() as context:
+        context.prec, context.rounding = digits, ROUND_CEILING
+        return float(Decimal(amount.numerator) / Decimal(amount.denominator))
 
 
 def _absurd(name: str) -> BudgetError:

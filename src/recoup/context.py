@@ -14,6 +14,7 @@ from recoup.mechanism import MECHANISMS, Gaussian, Laplace, integer_sensitivity
 from recoup.queries.base import Query
 
 NEIGHBOURS = "add-remove-one-record"
+_LARGEST_COUNT = 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,8 @@ class Context:
             raise ParameterError(f"mechanism={self.mechanism!r}: choose one of {', '.join(MECHANISMS)}.")
         if self.mechanism == "gaussian" and self.delta == 0:
             raise BudgetError("Gaussian noise needs delta above 0; with delta=0 use Laplace noise.")
+        if self.mechanism == "gaussian" and rho_of(self.epsilon, self.delta) == 0:
+            raise BudgetError("epsilon and delta are too small to pay for any Gaussian noise: give more.")
         object.__setattr__(self, "records_per_person", _count(self.records_per_person, "records_per_person"))
         if self.records_per_person > 2**20:
             raise ParameterError(f"records_per_person={self.records_per_person}: at most {2**20} is supported.")
@@ -112,6 +115,7 @@ class Request:
 def _count(value: object, name: str) -> int:
     import numbers
 
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-        raise ParameterError(f"{name}={value!r}: give a whole number of at least 1.")
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 1 <= value < _LARGEST_COUNT:
+        shown = "too large" if isinstance(value, numbers.Integral) and value >= _LARGEST_COUNT else f"{value!r:.60}"
+        raise ParameterError(f"{name}={shown}: give a whole number of at least 1.")
     return int(value)

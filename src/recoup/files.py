@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import glob
 import os
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from recoup.errors import FileInUseError
+
+_PART = ".part"
 
 
 @contextmanager
@@ -26,19 +30,51 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     'whole'
     """
     target = Path(path)
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    os.close(descriptor)
-    temporary = Path(name)
+    temporary = _temporary(target)
     try:
         yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        _flush(temporary)
+        _as_new(temporary)
         os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    _flush(target.parent)
+
+
+@contextmanager
+def appearing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path to write to; when the block ends well it becomes the file, which must not exist before.
+
+    Guarantees: never writes over a file, also where two processes ask for one path. After an interruption at any point
+    the file is whole or not there.
+
+    Raises:
+        FileExistsError: it exists.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with appearing(Path(folder) / "a.txt") as temporary:
+    ...         _ = temporary.write_text("whole")
+    ...     (Path(folder) / "a.txt").read_text()
+    'whole'
+    """
+    target = Path(path)
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    temporary = _temporary(target)
+    try:
+        yield temporary
+        _as_new(temporary)
+        try:
+            os.link(temporary, target)  # unlike a rename, it never replaces
+        except FileExistsError:
+            raise
+        except OSError:
+            # A file system without links: the name is taken first, and filled at once.
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
     _flush(target.parent)
 
 
@@ -52,6 +88,8 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
 def exclusive(path: str | os.PathLike[str]) -> Iterator[None]:
     """Keep other processes that ask for the same path out, until the block ends or the process does.
 
+    What a killed process has left of the file under temporary names is removed.
+
     Raises:
         FileInUseError: another process is at it.
     """
@@ -60,6 +98,8 @@ def exclusive(path: str | os.PathLike[str]) -> Iterator[None]:
     if descriptor is None:
         raise FileInUseError(f"another process is writing {path}: wait for it, or choose another path.")
     try:
+        for left in lock.parent.glob(f".{glob.escape(Path(path).name)}.*{_PART}"):
+            left.unlink(missing_ok=True)
         yield
     finally:
         lock.unlink(missing_ok=True)
@@ -74,12 +114,28 @@ def _locked(lock: Path) -> int | None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Its last holder may have removed the file between our opening and locking it.
-            if lock.exists() and lock.stat().st_ino == os.fstat(descriptor).st_ino:
+            if os.path.samestat(os.stat(lock), os.fstat(descriptor)):
                 return descriptor
         except BlockingIOError:
             os.close(descriptor)
             return None
+        except FileNotFoundError:
+            pass  # removed
         os.close(descriptor)
+
+
+def _temporary(target: Path) -> Path:
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=_PART)
+    os.close(descriptor)
+    return Path(name)
+
+
+def _as_new(temporary: Path) -> None:
+    """On disk, with the permissions that an ordinary new file would have."""
+    umask = os.umask(0)
+    os.umask(umask)
+    temporary.chmod(0o666 & ~umask)
+    _flush(temporary)
 
 
 def _flush(path: Path) -> None:

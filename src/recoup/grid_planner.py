@@ -10,7 +10,7 @@ from recoup.algorithms.eugkm import ChosenGrid, GridKMeans, Rule, check_possible
 from recoup.algorithms.hybrid import HybridKMeans, choose_rounds, lloyd_request
 from recoup.context import Context
 from recoup.errors import ParameterError
-from recoup.planner import Plan, PlannedRound, planned_round
+from recoup.planner import Plan, PlannedRound, planned_round, weakness_notes
 
 
 def plan_grid(context: Context, *, n_clusters: int, rule: Rule = "eugkm") -> Plan:
@@ -43,7 +43,8 @@ def plan_grid(context: Context, *, n_clusters: int, rule: Rule = "eugkm") -> Pla
         expected_displacement=None,
         expected_excess=None,
         suggested_rounds=None,
-        notes=_grid_notes(grid),
+        n_clusters=algorithm.n_clusters,
+        notes=(*_grid_notes(grid), *weakness_notes(context, algorithm.n_clusters)),
     )
 
 
@@ -87,7 +88,8 @@ def plan_hybrid(context: Context, *, n_clusters: int) -> Plan:
         expected_displacement=displacement,
         expected_excess=None if displacement is None else displacement * n / k,
         suggested_rounds=None,
-        notes=(*_grid_notes(chosen.grid), note),
+        n_clusters=k,
+        notes=(*_grid_notes(chosen.grid), note, *weakness_notes(context, k)),
     )
 
 

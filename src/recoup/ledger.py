@@ -44,29 +44,14 @@ from recoup.errors import (
     LedgerFormatError,
     ParameterError,
 )
+from recoup.files import appearing
 from recoup.ledger_store import File, Memory
+from recoup.ledger_tables import VERSION, check_tables, fraction_text, make_tables, read_fraction
 
-_APPLICATION_ID = 0x52434C44  # "RCLD", in the file's header
-_VERSION = 1
 _MOST_BITS = 4096
 _GRID = 2**2048
-
-_SCHEMA = f"""
-BEGIN IMMEDIATE;
-PRAGMA application_id = {_APPLICATION_ID};
-PRAGMA user_version = {_VERSION};
-CREATE TABLE budget (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
-    epsilon TEXT NOT NULL, delta TEXT NOT NULL, rho TEXT NOT NULL, time TEXT NOT NULL, library TEXT NOT NULL
-);
-CREATE TABLE entry (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    run TEXT NOT NULL, purpose TEXT NOT NULL,
-    measure TEXT NOT NULL CHECK (measure IN ('pure', 'zcdp')), amount TEXT NOT NULL,
-    spent_after TEXT NOT NULL, pure_after TEXT NOT NULL, rho_after TEXT NOT NULL, n_zcdp_after INTEGER NOT NULL,
-    time TEXT NOT NULL, library TEXT NOT NULL
-);
-"""
+_LARGEST_RHO = 10**200
+_SMALLEST_DELTA = Fraction(1, 10**300)
 
 
 class Entry(NamedTuple):
@@ -195,7 +180,7 @@ class Ledger:
             The ledger, with nothing spent.
 
         Guarantees:
-            Never writes to a file that exists.
+            Never writes to a file that exists. After an interruption at any point there is a whole ledger, or none.
 
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -203,21 +188,14 @@ class Ledger:
         0.5
         """
         budget = _checked_budget(epsilon, delta)
-        store = File(path, timeout)
+        target = Path(path).absolute()
         try:
-            os.close(os.open(store.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        except FileExistsError:
-            raise LedgerError(
-                f"{store.path} exists already. Open it with Ledger(path), or choose another name."
-            ) from None
-        except OSError as error:
-            raise LedgerError(f"{store.path} cannot be created: {error.strerror}.") from None
-        try:
-            with store.connection() as connection:
+            with appearing(target) as temporary, File(temporary, timeout).connection() as connection:
                 _initialise(connection, budget)
-        except BaseException:
-            store.path.unlink(missing_ok=True)
-            raise
+        except FileExistsError:
+            raise LedgerError(f"{target} exists already. Open it with Ledger(path), or choose another name.") from None
+        except OSError as error:
+            raise LedgerError(f"{target} cannot be created: {error.strerror}.") from None
         return cls(path, timeout=timeout)
 
     @classmethod
@@ -239,6 +217,11 @@ class Ledger:
         with ledger._store.connection() as connection:
             _initialise(connection, _checked_budget(epsilon, delta))
         return ledger
+
+    @property
+    def name(self) -> str:
+        """How messages call it: by its file, if it has one."""
+        return f"ledger {self._store.name}"
 
     @property
     def path(self) -> Path | None:
@@ -288,8 +271,9 @@ class Ledger:
         >>> Ledger.in_memory(epsilon=1).charge(Price(measure="pure", amount=Fraction(1)), purpose="all").spent_after
         Fraction(1, 1)
         """
-        if not isinstance(purpose, str) or not isinstance(run, str):
-            raise ParameterError("purpose and run of a charge must be text.")
+        for text in (purpose, run):
+            if not isinstance(text, str) or any("\ud800" <= letter <= "\udfff" for letter in text):
+                raise ParameterError("purpose and run of a charge must be text.")
         with self._store.connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             state = _read_state(connection, self._store.name)
@@ -303,8 +287,8 @@ class Ledger:
                 "INSERT INTO entry (run, purpose, measure, amount, spent_after, pure_after, rho_after, n_zcdp_after,"
                 " time, library) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    *(run, purpose, price.measure, _text(price.amount), _text(spent_after)),
-                    *(_text(totals.pure), _text(totals.rho), totals.n_zcdp, time, library),
+                    *(run, purpose, price.measure, fraction_text(price.amount), fraction_text(spent_after)),
+                    *(fraction_text(totals.pure), fraction_text(totals.rho), totals.n_zcdp, time, library),
                 ),
             )
             connection.execute("COMMIT")
@@ -346,13 +330,17 @@ class Ledger:
         spent = entries[-1].spent_after if entries else Fraction(0)
         return {
             "format": "recoup-ledger",
-            "version": _VERSION,
-            "epsilon": _text(budget.epsilon),
-            "delta": _text(budget.delta),
-            "spent": _text(spent),
-            "left": _text(budget.epsilon - spent),
+            "version": VERSION,
+            "epsilon": fraction_text(budget.epsilon),
+            "delta": fraction_text(budget.delta),
+            "spent": fraction_text(spent),
+            "left": fraction_text(budget.epsilon - spent),
             "entries": [
-                {**entry._asdict(), "amount": _text(entry.amount), "spent_after": _text(entry.spent_after)}
+                {
+                    **entry._asdict(),
+                    "amount": fraction_text(entry.amount),
+                    "spent_after": fraction_text(entry.spent_after),
+                }
                 for entry in entries
             ],
         }
@@ -393,22 +381,16 @@ def _checked_budget(epsilon: Amount, delta: Amount) -> _Budget:
 
 
 def _initialise(connection: sqlite3.Connection, budget: _Budget) -> None:
-    connection.executescript(_SCHEMA)
+    make_tables(connection)
     connection.execute(
         "INSERT INTO budget (id, epsilon, delta, rho, time, library) VALUES (1, ?, ?, ?, ?, ?)",
-        (*map(_text, budget), datetime.now(UTC).isoformat(timespec="seconds"), _library()),
+        (*map(fraction_text, budget), datetime.now(UTC).isoformat(timespec="seconds"), _library()),
     )
     connection.execute("COMMIT")
 
 
 def _read_state(connection: sqlite3.Connection, name: str) -> _State:
-    if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
-        raise LedgerFormatError(f"{name} is not a Recoup ledger. Check the path, or make one with Ledger.create.")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version != _VERSION:
-        raise LedgerFormatError(
-            f"{name} is a ledger of version {version}; this library reads {_VERSION}. Update Recoup."
-        )
+    check_tables(connection, name)
     # One statement, so that budget and totals are of one moment.
     row = connection.execute(
         "SELECT epsilon, delta, rho, spent_after, pure_after, rho_after, n_zcdp_after FROM budget"
@@ -416,11 +398,31 @@ def _read_state(connection: sqlite3.Connection, name: str) -> _State:
     ).fetchone()
     if row is None:
         raise LedgerFormatError(f"{name} is a ledger without a budget: it is damaged.")
-    budget = _Budget(*(_fraction(text, name) for text in row[:3]))
+    budget = _Budget(*(read_fraction(text, name) for text in row[:3]))
     if row[3] is None:
-        return _State(budget, _Totals(), Fraction(0))
-    spent, pure, rho = (_fraction(text, name) for text in row[3:6])
-    return _State(budget, _Totals(pure, rho, row[6]), spent)
+        state = _State(budget, _Totals(), Fraction(0))
+    else:
+        spent, pure, rho = (read_fraction(text, name) for text in row[3:6])
+        state = _State(budget, _Totals(pure, rho, row[6]), spent)
+    if not _possible(state):
+        raise LedgerFormatError(f"{name} holds numbers that no ledger can: it is damaged. Take its budget as spent.")
+    return state
+
+
+def _possible(state: _State) -> bool:
+    """Whether charges could have led to this state; cells may hold anything."""
+    budget, totals = state.budget, state.totals
+    try:
+        as_fraction(budget.epsilon, "epsilon")
+    except BudgetError:
+        return False
+    if budget.delta == 0:
+        delta = totals.n_zcdp == 0 and state.spent == totals.pure
+    else:
+        delta = _SMALLEST_DELTA <= budget.delta < 1
+    ordinary = max(budget.rho, totals.rho) <= _LARGEST_RHO and state.spent <= budget.epsilon
+    counted = isinstance(totals.n_zcdp, int) and totals.n_zcdp >= 0
+    return delta and ordinary and counted and totals.fits(budget)
 
 
 def _after(state: _State, prices: Iterable[Price]) -> tuple[_Totals, Fraction]:
@@ -439,24 +441,17 @@ def _after(state: _State, prices: Iterable[Price]) -> tuple[_Totals, Fraction]:
 
 def _entry(row: tuple[Any, ...], name: str) -> Entry:
     entry = Entry(*row)
-    return entry._replace(amount=_fraction(row[4], name), spent_after=_fraction(row[5], name))
+    entry = entry._replace(amount=read_fraction(row[4], name), spent_after=read_fraction(row[5], name))
+    texts = (entry.run, entry.purpose, entry.time, entry.library)
+    if entry.amount == 0 or entry.measure not in ("pure", "zcdp") or not all(isinstance(text, str) for text in texts):
+        raise LedgerFormatError(f"{name} holds an entry that is none: it is damaged.")
+    return entry
 
 
 def _bounded(total: Fraction) -> Fraction:
     if total.denominator.bit_length() <= _MOST_BITS:
         return total
     return Fraction(-(-total.numerator * _GRID // total.denominator), _GRID)
-
-
-def _text(value: Fraction) -> str:
-    return f"{value.numerator}/{value.denominator}"
-
-
-def _fraction(text: str, name: str) -> Fraction:
-    try:
-        return Fraction(text)
-    except (ValueError, TypeError, ZeroDivisionError):
-        raise LedgerFormatError(f"{name} holds a number that is none: it is damaged.") from None
 
 
 @cache

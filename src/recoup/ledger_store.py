@@ -35,9 +35,13 @@ class File:
             uri = f"{self.path.as_uri()}?mode=rw"
             with closing(sqlite3.connect(uri, uri=True, timeout=self.timeout, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous = EXTRA")
+                connection.execute("PRAGMA trusted_schema = OFF")
                 yield connection
         except sqlite3.Error as error:
             _raise_typed(error, self.name, self.timeout)
+        except UnicodeDecodeError:
+            # SQLite quotes what it cannot read.
+            raise LedgerFormatError(f"{self.name} is a damaged ledger. Bring back the file from a copy.") from None
 
 
 class Memory:

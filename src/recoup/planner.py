@@ -50,6 +50,10 @@ class PlannedRound:
 
 # The first law of the adaptive algorithm: the excess over non-private k-means is about 4 sqrt(d) K / (N epsilon).
 EXCESS_LAW = 4.0
+# N epsilon / K from which on it holds; below, a cluster may be missed altogether.
+LEAST_STRENGTH = 100.0
+# What the adaptive plan is shown for where no number was declared.
+ASSUMED_RECORDS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +71,8 @@ class Plan:
             Gaussian noise.
         relative_excess: what the adaptive algorithm is expected to lose against non-private k-means, as a part of its
             within-cluster sum of squares; none for other algorithms, and without a declared number of records.
-        notes: what else is worth knowing, such as why a grid is not the one that its rule asks for.
+        n_clusters: K.
+        notes: what else is worth knowing, such as too few records, or why a grid is not the one that its rule asks for.
     """
 
     context: Context
@@ -76,8 +81,19 @@ class Plan:
     expected_displacement: float | None
     expected_excess: float | None
     suggested_rounds: int | None
+    n_clusters: int
     relative_excess: float | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def relative_sums(self) -> bool:
+        """Whether the noise of sums is given in units of the cells' radii."""
+        return self.algorithm.startswith("adaptive")
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether there are too few records for any prediction, as a note then says; false if none were declared."""
+        return weakness(self.context, self.n_clusters) is not None
 
     @property
     def amount(self) -> Fraction:
@@ -143,6 +159,8 @@ def plan_lloyd(context: Context, *, n_clusters: int, n_rounds: int = 5) -> Plan:
         expected_displacement=displacement,
         expected_excess=excess,
         suggested_rounds=suggested,
+        n_clusters=algorithm.n_clusters,
+        notes=weakness_notes(context, algorithm.n_clusters),
     )
 
 
@@ -150,13 +168,15 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
     """Plan the default algorithm.
 
     Args:
-        context: the terms of the release, with a declared number of records.
+        context: the terms of the release. Without a declared number of records the release first asks for it, and
+            the plan is that for 10,000, as a note says.
         n_clusters: K.
 
     Returns:
         The plan; where the cells lie and how wide they are is decided on the way.
 
-    Guarantees: prices are those of the transcript that `PrivateKMeans` makes with these terms and this n_records.
+    Guarantees: prices are those of the transcript that `PrivateKMeans` makes with these terms and this n_records; they
+    always add up to the budget.
 
     >>> from recoup.domain import Box
     >>> terms = Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1), n_records=10_000)
@@ -164,10 +184,15 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
     >>> round(plan.relative_excess, 5), plan.epsilon <= 1
     (0.00283, True)
     """
-    if context.n_records is None:
-        raise ParameterError("the adaptive plan needs a rough number of records: declare n_records (--n-records).")
-    n, d = context.n_records, context.domain.n_columns
+    n, d = context.n_records or ASSUMED_RECORDS, context.domain.n_columns
     n_clusters = positive_whole(n_clusters, "n_clusters")
+    notes = weakness_notes(context, n_clusters)
+    if context.n_records is None:
+        notes = (
+            f"No number of records was declared, so the first round asks for it, and the others depend on the answer: "
+            f"shown are those for {ASSUMED_RECORDS:,} records. Give --n-records, a public guess, to see yours and what "
+            "to expect.",
+        )
     mechanism = context.noise
     rounds = []
     for stage in plan_stages(context, n_clusters, float(n)):
@@ -193,16 +218,44 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
         expected_displacement=None,
         expected_excess=None,
         suggested_rounds=None,
-        relative_excess=relative_excess(
-            epsilon=effective_epsilon(context), n_clusters=n_clusters, n_columns=d, n_records=n
-        ),
+        n_clusters=n_clusters,
+        relative_excess=None
+        if context.n_records is None
+        else relative_excess(epsilon=effective_epsilon(context), n_clusters=n_clusters, n_columns=d, n_records=n),
+        notes=notes,
+    )
+
+
+def weakness(context: Context, n_clusters: int) -> float | None:
+    """N epsilon / K where it is below 100, so that no prediction holds; none elsewhere, and without a declared N.
+
+    >>> from recoup.domain import Box
+    >>> weakness(Context(domain=Box([0], [1]), epsilon=Fraction(1, 20), n_records=1000), 2)
+    25.0
+    """
+    if context.n_records is None:
+        return None
+    strength = context.n_records * effective_epsilon(context) / n_clusters
+    return strength if strength < LEAST_STRENGTH else None
+
+
+def weakness_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
+    """The warning that goes with too few records, if there are too few."""
+    found = weakness(context, n_clusters)
+    if found is None:
+        return ()
+    return (
+        f"Too few records for this epsilon: N epsilon / K is {found:.3g}, and below {LEAST_STRENGTH:g} no prediction "
+        "of the loss holds. It may be several times that of non-private k-means. Raise epsilon, or ask for fewer "
+        "clusters.",
     )
 
 
 def relative_excess(*, epsilon: float, n_clusters: int, n_columns: int, n_records: float) -> float:
     """What the adaptive algorithm is expected to lose against non-private k-means: 4 sqrt(d) K / (N epsilon).
 
-    A first law, right within a factor of about three; above one half, expect failure rather than this number.
+    A first law, right within a factor of about three where N epsilon / K is at least 100; below, and above one half,
+    expect failure rather than this number.
 
     >>> round(relative_excess(epsilon=0.25, n_clusters=5, n_columns=6, n_records=48_842), 4)
     0.004
@@ -211,21 +264,23 @@ def relative_excess(*, epsilon: float, n_clusters: int, n_columns: int, n_record
 
 
 def epsilon_for(*, excess: float, n_clusters: int, n_columns: int, n_records: float) -> float:
-    """The epsilon at which the adaptive algorithm is expected to lose only so much.
+    """The epsilon at which the adaptive algorithm is expected to lose only so much, and the first law holds.
 
     >>> round(epsilon_for(excess=0.05, n_clusters=15, n_columns=2, n_records=5000), 3)
     0.339
     """
-    return relative_excess(epsilon=excess, n_clusters=n_clusters, n_columns=n_columns, n_records=n_records)
+    by_law = relative_excess(epsilon=excess, n_clusters=n_clusters, n_columns=n_columns, n_records=n_records)
+    return max(by_law, LEAST_STRENGTH * n_clusters / n_records)
 
 
 def records_for(*, excess: float, epsilon: float, n_clusters: int, n_columns: int) -> float:
-    """The number of records from which the adaptive algorithm is expected to lose only so much.
+    """The number of records from which the adaptive algorithm is expected to lose only so much, and the law holds.
 
     >>> round(records_for(excess=0.05, epsilon=1.0, n_clusters=15, n_columns=2))
     1697
     """
-    return relative_excess(epsilon=epsilon, n_clusters=n_clusters, n_columns=n_columns, n_records=excess)
+    by_law = relative_excess(epsilon=epsilon, n_clusters=n_clusters, n_columns=n_columns, n_records=excess)
+    return max(by_law, LEAST_STRENGTH * n_clusters / epsilon)
 
 
 def planned_round(context: Context, request: Request) -> PlannedRound:

@@ -145,6 +145,43 @@ def test_the_picture_is_not_empty(browser, pages, kind, scheme):
         assert visit.said == []
 
 
+def test_labels_of_near_centres_do_not_cover_each_other_and_axes_have_a_scale(browser, tmp_path):
+    # Two pairs of centres so near that labels on the same side would overlap; bounds with one round number inside.
+    centers = np.array([(-130, 40), (-124, 41), (100, -30), (106, -29)])
+    x = np.random.default_rng(0).normal(centers[np.arange(4000) % 4], 0.5)
+    model = PrivateKMeans(4, 20.0, {"longitude": (-180, 180), "latitude": (-90, 90)}, random_state=0)
+    model.fit(pa.table(dict(zip(("longitude", "latitude"), x.T, strict=True))))
+    model.report(tmp_path / "near.html", intervals=False)
+    with Visit(browser, tmp_path / "near.html", "phone") as visit:
+        boxes = [m.bounding_box() for m in visit.page.locator("#map-marks .label").all()]
+        assert len(boxes) == 4
+        for i, a in enumerate(boxes):
+            for b in boxes[:i]:
+                # The outline around a digit may touch its neighbour's; the digits may not.
+                wide = min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"])
+                high = min(a["y"] + a["height"], b["y"] + b["height"]) - max(a["y"], b["y"])
+                assert wide <= 2 or high <= 6
+        for anchor in ("middle", "end"):
+            names = visit.page.locator(f"#map-marks > text[text-anchor={anchor}]:not(.axis-name)").all_inner_texts()
+            assert len(names) >= 2
+        one = "RecoupDraw.ticks(-99, 99, 1).found.length"
+        assert visit.page.evaluate(one) >= 2
+
+
+def test_what_is_cut_on_a_phone_shows_that_there_is_more(browser, pages):
+    with Visit(browser, pages["adaptive, two columns"], "phone") as visit:
+        assert visit.page.evaluate("(n => n.scrollWidth <= n.clientWidth)(document.querySelector('.bar nav'))")
+        code = visit.page.locator("pre").last
+        assert code.evaluate("n => n.scrollWidth > n.clientWidth")
+        assert "local" in code.evaluate("n => getComputedStyle(n).backgroundAttachment")
+        before = visit.picture("pre >> nth=-1")
+        code.evaluate("n => { n.scrollLeft = n.scrollWidth; }")
+        after = visit.picture("pre >> nth=-1")
+        # The shadow at the right edge is gone at the end of the way.
+        rows = slice(len(before) // 4, len(before) * 3 // 4)
+        assert before[rows, -4:].mean() < after[rows, -4:].mean() - 10
+
+
 def test_the_slider_moves_centres_and_words(browser, pages):
     with Visit(browser, pages["adaptive, two columns"]) as visit:
         last = visit.step()

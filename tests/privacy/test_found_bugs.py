@@ -1,8 +1,10 @@
 """Every privacy or budget bug that was ever found, as the test that would have caught it."""
 
+import os
 import subprocess
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +13,11 @@ import pytest
 import recoup
 from recoup.algorithms.adaptive import AdaptiveKMeans
 from recoup.context import Context, Request
-from recoup.errors import BudgetError, FileInUseError, ParameterError, TranscriptFormatError
+from recoup.curator.source import open_source
+from recoup.errors import BudgetError, DataError, FileInUseError, ParameterError, TranscriptFormatError
 from recoup.files import exclusive
 from recoup.mechanism import Laplace
+from recoup.queries.grid import GridQuery
 from recoup.queries.voronoi import VoronoiQuery
 from recoup.transcript import Transcript, _checksum
 
@@ -61,6 +65,32 @@ def test_two_processes_cannot_continue_one_transcript(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["t.json"]
 
 
+def test_a_lock_that_is_removed_while_it_is_taken_is_taken_again(tmp_path, monkeypatch):
+    taken, exists = [], Path.exists
+
+    def flock(descriptor, operation):
+        taken.append(descriptor)
+
+    def removed(path, **options):
+        # The holder goes away at the worst moment: after somebody has seen the file.
+        found = exists(path, **options)
+        if len(taken) == 1:
+            (tmp_path / ".t.json.lock").unlink(missing_ok=True)
+        return found
+
+    def stat(path, *arguments, **options):
+        if len(taken) == 1:
+            (tmp_path / ".t.json.lock").unlink(missing_ok=True)
+        return os_stat(path, *arguments, **options)
+
+    os_stat = os.stat
+    monkeypatch.setattr("fcntl.flock", flock)
+    monkeypatch.setattr(Path, "exists", removed)
+    monkeypatch.setattr("recoup.files.os.stat", stat)
+    with exclusive(tmp_path / "t.json"):
+        assert len(taken) == 2
+
+
 def test_the_ledger_says_that_simulated_noise_is_not_private():
     ledger = recoup.Ledger.in_memory(epsilon=3)
     recoup.PrivateKMeans(2, epsilon=1, bounds=(0, 1), ledger=ledger, noise="simulated").fit(np.zeros((5, 2)))
@@ -76,6 +106,51 @@ def test_centers_so_far_away_that_clipping_loses_its_precision_are_refused():
 def test_a_list_of_odd_rows_is_answered_like_any_other(rows):
     model = recoup.PrivateKMeans(2, bounds=([0, 0], [1, 1])).fit(rows)
     assert np.isfinite(model.cluster_centers_).all()
+
+
+def test_one_row_of_a_list_does_not_change_how_the_others_are_read():
+    domain, query = recoup.Box([0, 0], [10, 10]), GridQuery(sides=(1, 1))
+    for row in (np.ma.array([1.0, 2.0], mask=[0, 1]), [np.timedelta64(1, "s"), 1.0], [np.datetime64("2020"), 1.0]):
+        for more in ([], [["zz", 1.0]], [None], [np.array(5.0)]):
+            assert open_source([row] * 100 + more, domain).total(query, np.ones(1)) == [0]
+    for more in ([], [["zz", 1.0]], [None], [np.array(5.0)]):
+        assert open_source([[1.0, 2.0]] * 100 + more, domain).total(query, np.ones(1)) == [100]
+
+
+@pytest.mark.parametrize("rows", [[], [[1, 2]], [[1, 2, 3], [1, 2]], [[1, 2], [1, 2, 3], [1, 2, 3]], [None]])
+def test_the_width_of_a_list_is_never_learnt_from_its_rows(rows):
+    # It was that of most rows, so that one record could decide it.
+    with pytest.raises(DataError, match="one entry a column"):
+        recoup.PrivateKMeans(2, epsilon=1, bounds=(0, 1)).fit(rows)
+    model = recoup.PrivateLogisticRegression(epsilon=1, bounds=(0, 1))
+    with pytest.raises(DataError, match="one entry a column"):
+        model.fit(rows, [0] * len(rows))
+
+
+def test_a_list_is_labelled_row_by_row():
+    model = recoup.PrivateKMeans(2, epsilon=1, bounds=([0, 0], [1, 1])).fit([[0.1, 0.2], [0.8, 0.9]])
+    labels = model.predict([[0.1, 0.2], [1.0], None, [0.8, 0.9]])
+    assert len(labels) == 4
+    assert (labels == -1).tolist() == [False, True, True, False]
+
+
+def test_a_file_with_two_names_is_counted_once(tmp_path):
+    path = tmp_path / "in" / "a.csv"
+    path.parent.mkdir()
+    path.write_text("a\n0.5\n0.6\n")
+    (path.parent / "b.csv").hardlink_to(path)
+    source = open_source(path.parent, recoup.Box([0], [1], ("a",)))
+    assert source.total(GridQuery(sides=(1,)), np.ones(1)) == [2]
+
+
+def test_no_message_tells_the_values_in_the_names_of_folders(tmp_path):
+    for value in ("canary", "bird"):
+        (tmp_path / f"c={value}").mkdir()
+        (tmp_path / f"c={value}" / "1.parquet").write_bytes(b"no parquet")
+    with pytest.raises(DataError) as caught:
+        open_source(tmp_path, recoup.Box([0], [1], ("a",)))
+    assert "bird" not in str(caught.value)
+    assert "c=*" in str(caught.value)
 
 
 def test_shares_given_as_floats_are_the_decimals_that_were_typed():

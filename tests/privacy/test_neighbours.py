@@ -32,7 +32,8 @@ SPLITS = [Fraction(1, 2), Fraction(1, 10), Fraction(96, 100)]
 def largest_move(query, domain, mechanism, first_share, factor=1.0):
     """The largest change of the integer totals over neighbours, as a fraction of the integer sensitivity (squared)."""
     sensitivity = query.sensitivity(domain)
-    shares = [Fraction(1)] if len(sensitivity.blocks) == 1 else [first_share, 1 - first_share]
+    n_other = len(sensitivity.blocks) - 1
+    shares = [first_share] + [(1 - first_share) / n_other] * n_other if n_other else [Fraction(1)]
     factors = mechanism.factors(sensitivity, mechanism.weights(shares, SENSITIVITY)) * factor
     rows, largest = extreme_rows(domain), 0
     for base in (rows[:0], rows[:1], rows):

@@ -78,7 +78,7 @@ def test_the_ledger_shows_all_of_epsilon_and_no_more(algorithm, epsilon):
     ledger = Ledger.in_memory(epsilon=2)
     model = PrivateKMeans(2, epsilon, (0, 1), algorithm=algorithm, ledger=ledger).fit(TABLES["many"])
     assert Fraction(epsilon) * (1 - TOLERANCE) <= ledger.spent <= Fraction(epsilon)
-    assert model.privacy_["spent"] == float(ledger.spent)
+    assert float(ledger.spent) <= model.privacy_["spent"] <= float(Fraction(epsilon))
     entries = ledger.entries()
     assert len({entry.run for entry in entries}) == 1
     assert all(entry.purpose.startswith(f"{algorithm}: ") for entry in entries)

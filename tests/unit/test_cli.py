@@ -80,8 +80,8 @@ def test_help_groups_the_commands_and_shows_an_example(monkeypatch):
     assert listed[listed.index("Start here") :] == [
         *("Start here", "demo"),
         *("For the curator: from the records, within a budget", "plan", "cluster", "release", "ledger"),
-        *("For the analyst: from a transcript alone, at no cost", "infer", "report"),
-        *("Measure Recoup itself", "bench", "experiment"),
+        *("For the analyst: from a transcript alone, at no cost", "infer", "import", "report"),
+        *("Measure Recoup itself", "bench", "audit", "experiment"),
     ]
     # The lines of the groups have no second line.
     assert not re.search(r"^│ {6,}\S", text[text.index("Start here") :], re.MULTILINE)
@@ -301,8 +301,10 @@ def test_ledger_commands(people, tmp_path):
     assert exported["epsilon"] == "3/10"
     assert run("ledger", "export", path, "-o", tmp_path / "l.json").stdout == ""
     assert json.loads((tmp_path / "l.json").read_text()) == exported
-    both = run("ledger", "export", path, "-o", tmp_path / "new" / "l.json", "--json")
-    assert json.loads(both.stdout) == json.loads((tmp_path / "new" / "l.json").read_text()) == exported
+    new = tmp_path / "new" / "l.json"
+    both = json.loads(run("ledger", "export", path, "-o", new, "--json").stdout)
+    assert both.pop("files") == [str(new)]
+    assert both == json.loads(new.read_text()) == exported
     assert run("ledger", "create", tmp_path / "m.db", "--epsilon", "-3").exit_code == 2
 
 
@@ -341,13 +343,54 @@ def test_plan_says_cost_and_error():
 
 
 def test_the_default_plan_is_that_of_the_default_algorithm():
-    terms = ("plan", "--columns", "2", "-k", "15", "--epsilon", "0.25", "--n-records", "5000")
+    terms = ("plan", "--columns", "2", "-k", "15", "--epsilon", "0.5", "--n-records", "5000")
     value = json.loads(run(*terms, "--excess", "0.05", "--json").stdout)
-    assert value["relative_excess"] == pytest.approx(4 * 2**0.5 * 15 / (5000 * 0.25))
+    assert value["relative_excess"] == pytest.approx(4 * 2**0.5 * 15 / (5000 * 0.5))
     assert value["epsilon_needed"] == pytest.approx(4 * 2**0.5 * 15 / (5000 * 0.05))
     assert [r["sum_scale"] is None for r in value["rounds"]] == [True, True, False, False]
     assert "above non-private" in run(*terms).stderr
     assert run(*terms, "--excess", "-1").exit_code == 2
+    assert "sd of a centre" not in run(*terms).stdout
+
+
+def test_without_a_number_of_records_the_default_plan_says_what_it_assumes():
+    terms = ("plan", "--columns", "2", "-k", "3", "--epsilon", "1")
+    value = json.loads(run(*terms, "--json").stdout)
+    assert value["algorithm"].startswith("adaptive")
+    assert (value["n_records"], value["relative_excess"]) == (None, None)
+    assert value["rounds"][0]["n_cells"] == 1
+    assert sum(r["price"] for r in value["rounds"]) == pytest.approx(1)
+    shown = run(*terms)
+    assert "10,000 records" in shown.stderr
+    assert "--n-records" in shown.stderr
+    assert "Expected" not in shown.stderr
+    assert json.loads(run(*terms, "--rounds", "2", "--json").stdout)["algorithm"].startswith("DP-KMEANS, 2 rounds")
+
+
+def test_a_plan_predicts_nothing_where_records_are_too_few():
+    terms = ("plan", "--columns", "2", "-k", "3", "--epsilon", "0.05", "--n-records")
+    few, enough = run(*terms, "1000"), run(*terms, "6100")
+    assert "N epsilon / K is 16.7" in few.stderr
+    assert "several times" in few.stderr
+    assert "above non-private" not in few.stderr
+    assert "Too few" not in enough.stderr
+    assert "above non-private" in enough.stderr
+    notes = json.loads(run(*terms, "1000", "--json").stdout)["notes"]
+    assert len(notes) == 1
+    assert "Too few records" in notes[0]
+    for algorithm in ("lloyd", "grid", "hybrid"):
+        assert "Too few records" in run(*terms, "1000", "--algorithm", algorithm).stderr
+
+
+def test_what_is_needed_is_whole_records_and_enough_for_the_law():
+    terms = ("plan", "--columns", "2", "-k", "3", "--epsilon", "1", "--n-records", "1000", "--excess")
+    value = json.loads(run(*terms, "0.05", "--json").stdout)
+    assert value["records_needed"] == 340
+    assert "340 records at this epsilon" in run(*terms, "0.05").stderr
+    # The law alone would ask for 34.
+    value = json.loads(run(*terms, "0.5", "--json").stdout)
+    assert value["records_needed"] == 300
+    assert value["epsilon_needed"] == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import re
 from pathlib import Path
 
@@ -12,9 +13,11 @@ from typer.testing import CliRunner
 
 from recoup import Ledger
 from recoup.cli import app
+from recoup.commands import options
 from recoup.commands.exits import MEANINGS, ExitCode, code_of
 from recoup.commands.wording import spoken
 from recoup.errors import FileInUseError, SparkError, TranscriptVersionError, UnknownColumnError
+from recoup.transcript import FORMAT
 
 PAGE = Path(__file__).parents[2] / "docs" / "commandline.md"
 BOUNDS = ("--bounds", "age=17:90,hours=1:99")
@@ -188,6 +191,85 @@ def test_what_nobody_foresaw_is_told_without_quoting_it(folder, monkeypatch, err
     line = one_line(released("-o", "t.json"), code)
     assert words in line
     assert CANARY not in line
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder that nobody can write to")
+def test_a_folder_that_the_system_keeps_to_itself_is_7():
+    assert released("-o", "t.json").exit_code == 0
+    for path in ("/proc/nope", "/proc/nope/deeper"):
+        for answer in (
+            clustered("-o", path),
+            released("-o", path),
+            run("infer", "t.json", "--method", "consistency", "-o", path),
+            run("report", "t.json", "--method", "none", "-o", path),
+            run("ledger", "create", path, "--epsilon", "1"),
+        ):
+            assert "/proc" in one_line(answer, 7)
+
+
+@pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, 7), (errno.EACCES, 7), (errno.ENOENT, 5)])
+def test_a_ledger_that_the_system_refuses_to_make_is_7(monkeypatch, number, code):
+    def refused(*_, **__):
+        raise OSError(number, "refused")
+
+    monkeypatch.setattr("recoup.ledger.appearing", refused)
+    one_line(run("ledger", "create", "l.db", "--epsilon", "1"), code)
+
+
+def test_an_empty_path_is_not_the_current_folder():
+    answer = run("cluster", "", "-k", "2", "--epsilon", "1", *BOUNDS)
+    assert answer.exit_code == 2
+    assert "path is empty" in answer.stderr
+
+
+# ---- what was paid for is never replaced ----
+
+
+def kept(path, answer, code):
+    """The answer refuses, and the file is as it was."""
+    before = Path(path).read_bytes()
+    line = one_line(answer(), code)
+    assert Path(path).read_bytes() == before
+    return line
+
+
+def test_no_output_replaces_a_ledger_or_a_transcript(folder):
+    Ledger.create("l.db", epsilon=3)
+    assert released("-o", "t.json", "--ledger", "l.db").exit_code == 0
+    (folder / "same.db").symlink_to("l.db")
+    for path in ("l.db", "same.db"):
+        assert "is a ledger" in kept("l.db", lambda path=path: run("ledger", "export", "l.db", "-o", path), 5)
+        assert "is a ledger" in kept("l.db", lambda path=path: run("report", "t.json", "-o", path), 5)
+    assert "is a transcript" in kept("t.json", lambda: run("report", "t.json", "-o", "t.json"), 6)
+    assert "is a transcript" in kept("t.json", lambda: run("ledger", "export", "l.db", "-o", "t.json"), 6)
+    # Another program may have written the same transcript in another order.
+    value = json.loads((folder / "t.json").read_text())
+    (folder / "t.json").write_text(json.dumps(dict(reversed(value.items()))))
+    assert "is a transcript" in kept("t.json", lambda: run("report", "t.json", "-o", "t.json"), 6)
+    # What costs nothing is written again without a word.
+    for _ in range(2):
+        assert run("ledger", "export", "l.db", "-o", "l.json").exit_code == 0
+        assert run("report", "t.json", "-o", "r.html", "--method", "none", "--no-intervals").exit_code == 0
+
+
+def test_no_output_replaces_what_the_command_reads(folder):
+    assert released("-o", "t.json").exit_code == 0
+    (folder / "run.toml").write_text('transcript = "t.json"')
+    assert "also what is read" in kept("run.toml", lambda: run("report", "--config", "run.toml", "-o", "run.toml"), 2)
+    (folder / "t.json").rename("answers.json")
+    assert "is a transcript" in kept("answers.json", lambda: run("infer", "answers.json", "-o", "."), 6)
+
+
+def test_inference_leaves_the_centres_of_others_alone(folder):
+    assert released("-o", "t.json").exit_code == 0
+    assert clustered("--algorithm", "gupt", "--postprocess", "auto", "-o", "gg").exit_code == 0
+    infer = ("infer", "t.json", "--method", "consistency", "-o")
+    assert "choose another folder" in kept("gg/centers.csv", lambda: run(*infer, "gg"), 6)
+    assert [run(*infer, "own").exit_code for _ in range(2)] == [0, 0]
+
+
+def test_the_mark_of_a_transcript_is_its_format():
+    assert json.loads(options._TRANSCRIPT_MARK) == FORMAT
 
 
 def test_an_interruption_is_130(monkeypatch):

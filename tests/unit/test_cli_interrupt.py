@@ -113,7 +113,7 @@ def test_during_inference_the_whole_transcript_is_kept(folder, monkeypatch):
         "consistency",
     ]
     with monkeypatch.context() as patch:
-        patch.setattr("recoup.estimators.infer", stop)
+        patch.setattr("recoup.estimators.kmeans.infer", stop)
         answer = run(*given)
     assert (answer.exit_code, answer.stdout) == (130, "")
     assert names(folder) == ["l.db", "out", "out/transcript.json", "people.csv"]
@@ -124,7 +124,7 @@ def test_during_inference_the_whole_transcript_is_kept(folder, monkeypatch):
 
 
 def test_a_sampler_that_was_stopped_gives_its_best_and_says_so(folder, monkeypatch):
-    import recoup.estimators
+    from recoup.estimators import kmeans
     from recoup.inference import infer as module
 
     whole = module.infer
@@ -134,7 +134,7 @@ def test_a_sampler_that_was_stopped_gives_its_best_and_says_so(folder, monkeypat
         return dataclasses.replace(found, diagnostics=dataclasses.replace(found.diagnostics, interrupted=True))
 
     monkeypatch.setattr(module, "infer", stopped)
-    monkeypatch.setattr(recoup.estimators, "infer", stopped)
+    monkeypatch.setattr(kmeans, "infer", stopped)
     clustered = run(*COMMANDS["cluster"], "--postprocess", "mcmc", "--json")
     inferred = run("infer", "out/transcript.json", "--method", "mcmc", "-o", "inferred", "--json")
     for answer in (clustered, inferred):

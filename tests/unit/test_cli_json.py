@@ -60,7 +60,7 @@ def test_the_keys_are_those_of_the_page(answers):
     clustered = answers("cluster", *GIVEN, "-o", "out", "--rounds", "1", "--postprocess", "none", "--ledger", "l.db")
     inferred = answers("infer", "t.json", "-o", "inferred", "--method", "consistency")
     planned = answers("plan", "--columns", "2", "-k", "2", "--epsilon", "1")
-    shown, exported = answers("ledger", "show", "l.db"), answers("ledger", "export", "l.db")
+    shown, exported = answers("ledger", "show", "l.db"), answers("ledger", "export", "l.db", "-o", "l.json")
     for command, value in (
         ("cluster", clustered),
         ("release", released),
@@ -75,8 +75,11 @@ def test_the_keys_are_those_of_the_page(answers):
     assert set(planned["rounds"][0]) == item_keys("rounds") - {"pure", "zcdp"}
     assert set(planned["rounds"][0]) - set(released["rounds"][0]) == {"center_deviation"}
     assert set(shown["entries"][0]) == set(exported["entries"][0]) == item_keys("entries")
-    for value in (released, clustered, inferred):
+    assert answers("ledger", "export", "l.db") == exported | {"files": []}
+    assert json.loads(Path("l.json").read_text()) == {name: exported[name] for name in exported if name != "files"}
+    for value in (released, clustered, inferred, exported):
         assert all(Path(path).is_file() for path in value["files"])
+    assert exported["files"] == ["l.json"]
     assert len(released["files"]) == 1
     assert len(clustered["files"]) == 2
     assert len(inferred["files"]) == 3

@@ -20,7 +20,7 @@ from recoup.cli import app
 from recoup.commands import experiment as command
 from recoup.errors import DataError, FileInUseError, ParameterError
 from recoup.experiments import METHODS, SETS, Plan, run_experiment
-from recoup.experiments.results import read_results
+from recoup.experiments.results import read_results, write_results
 from recoup.experiments.runner import RUNS_FILE, finished_runs, load_extension
 from recoup.files import exclusive
 
@@ -333,6 +333,8 @@ def test_the_command_says_what_failed_and_keeps_the_rest(tmp_path, extension, mo
         (("--epsilons", ","), "at least one of its epsilons", 2),
         (("--data", "/nowhere"), "there is no folder '/nowhere'", 4),
         (("--from", "/nowhere.csv"), "/nowhere.csv cannot be read", 4),
+        (("--from", __file__), "the columns 'set', 'source', 'digest', 'n_records', 'n_columns', 'n_clusters'", 4),
+        (("--from", os.devnull), "does not hold the finished runs", 4),
         (("--extend", "/nowhere.py"), "not a Python file", 2),
     ],
 )
@@ -341,6 +343,16 @@ def test_wrong_input_is_one_line_and_a_documented_code(tmp_path, arguments, word
     assert answer.exit_code == code
     assert answer.stdout == ""
     assert words in answer.stderr.splitlines()[-1]
+
+
+def test_no_runs_leave_the_tables_of_others_alone(tmp_path):
+    (tmp_path / "tables.md").write_text("of others")
+    (empty := tmp_path / "empty.csv").touch()
+    header, _ = write_results(tmp_path, [])
+    for path in (empty, header):
+        assert run("--from", path, "-o", tmp_path).exit_code == 4
+        assert (tmp_path / "tables.md").read_text() == "of others"
+    assert "no finished run" in run("--from", header, "-o", tmp_path).stderr
 
 
 def test_a_missing_file_is_announced_and_replaced(tmp_path, extension):

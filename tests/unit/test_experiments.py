@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from fractions import Fraction
 
 import numpy as np
@@ -294,9 +296,61 @@ def test_other_files_are_refused(tmp_path):
         (tmp_path / name).write_text("x,y\n1,2\n")
         with pytest.raises(DataError):
             read_results(tmp_path / name)
-    (tmp_path / "b.csv").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(DataError):
-        read_results(tmp_path / "b.csv")
+    for content in (b"\xff\xfe\x00\x80", b"", b"\n", b"set,source\n", b"a" * 200_000, b"root:x:0\nbin:x:1\n"):
+        (tmp_path / "b.csv").write_bytes(content)
+        with pytest.raises(DataError):
+            read_results(tmp_path / "b.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("wcss", "nan"), ("wcss", "inf"), ("seconds", "-inf"), ("seed", "1e999"), ("seed", "9" * 30)]
+)
+def test_a_run_without_finite_numbers_is_no_finished_run(tmp_path, name, value):
+    names = [field.name for field in fields(Result)]
+    cells = [value if n == name else str(getattr(result(), n)) for n in names]
+    (tmp_path / "a.csv").write_text(",".join(names) + "\n" + ",".join(cells) + "\n")
+    with pytest.raises(DataError, match="finite"):
+        read_results(tmp_path / "a.csv")
+
+
+def test_lines_that_are_no_run_are_passed_over(tmp_path):
+    store = RunStore(tmp_path / "runs.jsonl")
+    store.append(result())
+    good = store.path.read_text()
+    bad = ["[" * 200_000, "[]", "1", good.replace('"seed": 0', '"seed": 1e999'), good.replace("100.0", "NaN")]
+    bad += [good.replace("100.0", "Infinity"), good.replace('"seed": 0', '"seed": 1.5'), "\x00"]
+    bad += [good.replace('"seed": 0', '"seed": ' + "9" * 30)]
+    for line in bad:
+        assert line != good
+        store.path.write_text(line.strip() + "\n" + good)
+        assert store.read() == [result()]
+
+
+@pytest.mark.parametrize("n_written", [0, 1, 50])
+def test_a_run_that_the_disk_had_no_room_for_is_taken_back(tmp_path, monkeypatch, n_written):
+    store = RunStore(tmp_path / "runs.jsonl")
+    store.append(result())
+    before, write = store.path.read_bytes(), os.write
+    room = [n_written]
+
+    def full(descriptor, data):
+        if not room[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        n, room[0] = write(descriptor, data[: room[0]]), 0
+        return n
+
+    with monkeypatch.context() as patched:
+        patched.setattr("recoup.experiments.results.os.write", full)
+        with pytest.raises(OSError, match="No space"):
+            store.append(result(seed=1))
+    assert store.path.read_bytes() == before
+    # Short writes alone lose nothing, and a cut line of a killed process takes no other with it.
+    with monkeypatch.context() as patched:
+        patched.setattr("recoup.experiments.results.os.write", lambda d, data: write(d, data[:7]))
+        store.append(result(seed=2))
+    store.path.write_bytes(store.path.read_bytes() + before[:40])
+    store.append(result(seed=3))
+    assert [run.seed for run in store.read()] == [0, 2, 3]
 
 
 def test_a_line_that_a_crash_cut_short_is_dropped_and_the_rest_kept(tmp_path):
@@ -372,6 +426,26 @@ def test_only_readers_of_the_same_transcript_are_paired():
 def test_other_records_are_never_averaged_with_these():
     panels = summarise([result(), result(digest="other", wcss=900.0)])
     assert [panel.scores["dpkm"][0.1].n_runs for panel in panels] == [1, 1]
+
+
+def test_another_version_is_never_averaged_with_this_one():
+    panels = summarise([result(), result(recoup="2", wcss=900.0)])
+    assert [panel.scores["dpkm"][0.1].mean for panel in panels] == [100, 900]
+    assert [panel.title for panel in panels] == ["S1, Recoup 1", "S1, Recoup 2"]
+    assert summarise([result(recoup="2")])[0].title == "S1"
+
+
+def test_a_run_that_is_in_a_file_twice_is_one_seed(tmp_path):
+    path, _ = write_results(tmp_path, [result(), result()])
+    assert len(path.read_text().splitlines()) == 3
+    assert len(read_results(path)) == 1
+
+
+def test_a_perfect_score_divides_nothing():
+    perfect = [result(wcss=0.0), result(method="maxent"), result(method="non-private", wcss=0.0, **BASELINE)]
+    (panel,) = summarise(perfect)
+    assert panel.ratios == {}
+    assert {score["times_non_private"] for score in report.as_json([panel])["scores"]} == {None}
 
 
 def test_peers_are_quoted_only_on_the_records_that_they_were_measured_on():

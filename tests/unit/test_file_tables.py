@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -139,6 +140,22 @@ def test_a_link_is_followed_and_nothing_is_read_twice(tmp_path: Path) -> None:
     np.testing.assert_array_equal(rows_of(tmp_path / "in"), ROWS[[2, 3, 0, 1]])
 
 
+def test_a_file_with_two_names_is_read_once(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "in" / "part-0.parquet", ROWS[:2])
+    write_parquet(tmp_path / "in" / "part-1.parquet", ROWS[2:])
+    (tmp_path / "in" / "deep").mkdir()
+    (tmp_path / "in" / "deep" / "again.parquet").hardlink_to(tmp_path / "in" / "part-0.parquet")
+    (tmp_path / "in" / "soft.parquet").symlink_to(tmp_path / "in" / "deep" / "again.parquet")
+    np.testing.assert_array_equal(rows_of(tmp_path / "in"), ROWS)
+
+
+def test_an_empty_path_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_parquet(tmp_path / "part-0.parquet")
+    monkeypatch.chdir(tmp_path)
+    assert "empty" in refusal(DataError, lambda: open_table("", ["a"]))
+    np.testing.assert_array_equal(rows_of(Path()), rows_of(tmp_path))
+
+
 @pytest.mark.parametrize("suffix", [".parquet", ".feather", ".csv"])
 @pytest.mark.parametrize("threads", ["1", "2", "4"])
 def test_blocks_do_not_depend_on_threads(
@@ -211,15 +228,25 @@ def test_a_partition_column_that_some_files_lack_is_named(tmp_path: Path) -> Non
 
 def test_a_message_does_not_tell_the_value_of_a_partition_column(tmp_path: Path) -> None:
     folder = tmp_path / "t"
-    write_parquet(folder / "age=4242" / "day=3" / "part-0.parquet")
-    damaged = folder / "age=4343" / "day=3" / "part-0.parquet"
+    write_parquet(folder / "age=4242" / "day=4141" / "part-0.parquet")
+    damaged = folder / "age=4343" / "day=4141" / "part-0.parquet"
     damaged.parent.mkdir(parents=True)
     damaged.write_bytes(b"SECRET" * 50)
-    message = refusal(UnreadableFileError, lambda: open_table(folder, ["a", "age"]))
-    assert "4343" not in message
-    assert str(Path("age=*") / "day=3" / "part-0.parquet") in message
-    # A column that is not asked for is a mere name of a folder.
-    assert str(damaged) in refusal(UnreadableFileError, lambda: open_table(folder, ["a"]))
+    shown = str(folder / "age=*" / "day=*" / "part-0.parquet")
+    # A column that is not asked for may have been made from records too.
+    for columns in (["a", "age"], ["a"], None):
+        message = refusal(UnreadableFileError, lambda columns=columns: open_table(folder, columns))
+        assert shown in message
+        assert not re.search("4343|4141", message)
+    damaged.unlink()
+    write_parquet(damaged.with_name("other.parquet"))
+    (damaged.parent / "_delta_log").mkdir()
+    assert "age=*" in refusal(DataError, lambda: open_table(folder, ["a"]))
+    (damaged.parent / "_delta_log").rmdir()
+    for name in ("1.csv", "1.csv.gz"):
+        (tmp_path / "c" / "age=4343").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "c" / "age=4343" / name).write_text("a\n1\n")
+    assert "4343" not in refusal(DataError, lambda: open_table(tmp_path / "c", ["a"]))
 
 
 # ---- refused when it is opened, by names alone ----

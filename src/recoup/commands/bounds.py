@@ -6,12 +6,12 @@ that people wrote are read, never a record; so a file of another ending than TOM
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from recoup.commands.settings import SUFFIXES, read_settings
+from recoup.commands.settings import SUFFIXES, read_settings, settings_from_text
 from recoup.errors import BoundsError, MissingBoundsError
 
 _FORM = "age=17:90,hours=1:99"
@@ -26,8 +26,12 @@ class Declared(NamedTuple):
     units: dict[str, str]
 
     def header(self) -> list[str]:
-        """The columns' names with their units."""
-        return [f"{name} ({self.units[name]})" if name in self.units else name for name in self.bounds]
+        """The columns' names with their units; a name that ends with its unit is left as it is."""
+        return [_with_unit(name, self.units.get(name)) for name in self.bounds]
+
+
+def _with_unit(name: str, unit: str | None) -> str:
+    return name if unit is None or name.rstrip().endswith(f"({unit})") else f"{name} ({unit})"
 
 
 def read_columns(text: str | None) -> Declared:
@@ -55,18 +59,13 @@ def read_columns(text: str | None) -> Declared:
             f"knowledge, such as --bounds {_FORM}; do not compute them from the data, that would leak it."
         )
     if text.lstrip().startswith("{"):
-        try:
-            return _of_value(json.loads(text), "the bounds")
-        except ValueError as error:
-            if isinstance(error, BoundsError):
-                raise
-            raise BoundsError(f"the bounds are not JSON: {error}.") from None
+        return _of_value(settings_from_text(text, ".json", what="bounds", error=BoundsError), "the bounds")
     if "=" in text and not text.lower().endswith(SUFFIXES):
         return Declared(_of_text(text), {})
     path = Path(text)
     if path.suffix.lower() not in SUFFIXES:
         raise BoundsError(f"bounds {text!r} are neither of the form {_FORM} nor a .toml or .json file.")
-    if not path.exists():
+    if not os.path.exists(text):  # unlike the method of a path, for any text
         raise BoundsError(f"bounds {text!r}: there is no such file, and it is not of the form {_FORM} either.")
     return _of_value(read_settings(path, what="bounds file", error=BoundsError), f"the bounds file {text!r}")
 
@@ -82,6 +81,7 @@ def _of_text(text: str) -> dict[str, tuple[float, float]]:
                 f"bounds: {part.strip()!r} is not of the form name=low:high, such as age=17:90. For names with commas "
                 "or equals signs use a TOML or JSON file."
             )
+        _check_name(name)
         if name in bounds:
             raise BoundsError(f"bounds name {name!r} twice: declare each column once.")
         try:
@@ -98,6 +98,7 @@ def _of_value(value: Any, where: str) -> Declared:
         raise BoundsError(f'{where} must hold one object, of the form {{"age": [17, 90]}}.')
     declared = Declared({}, {})
     for name, column in value.items():
+        _check_name(name)
         if isinstance(column, Mapping):
             _add_column(declared, name, column)
         else:
@@ -105,6 +106,14 @@ def _of_value(value: Any, where: str) -> Declared:
     if not declared.bounds:
         raise MissingBoundsError(f"{where} declares no column of numbers: give at least one.")
     return declared
+
+
+def _check_name(name: str) -> None:
+    """Refuse what no file could hold, before anything is spent."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        raise BoundsError(f"bounds of {name!r}: the name holds bytes that are not text.") from None
 
 
 def _add_column(declared: Declared, name: str, column: Mapping[str, Any]) -> None:

@@ -98,6 +98,7 @@ def cluster(
     from recoup.commands.progress import Progress
     from recoup.curator.rivals.registry import RIVALS
     from recoup.estimators import PrivateKMeans
+    from recoup.inference.doubt import doubtful
 
     budget, declared = options.read_budget(epsilon, delta), read_columns(bounds)
     model = PrivateKMeans(
@@ -122,7 +123,9 @@ def cluster(
         model.fit(data, transcript_path=transcript_path, resume=resume, on_round=progress.finished)
     files = [] if output is None else _write(output, model)
     out.say(out.privacy_sentence(model.privacy_))
-    _show(model, declared, files, as_json)
+    doubts = [] if model.transcript_ is None else doubtful(model.transcript_, model.cluster_centers_, model.inferred_)
+    out.say_doubts(doubts)
+    _show(model, declared, files, doubts, as_json)
     diagnostics = None if model.inferred_ is None else model.inferred_.diagnostics
     if diagnostics is not None and diagnostics.interrupted:
         out.say("Interrupted: the centres are of the best data set so far; nothing of the release is missing.")
@@ -165,7 +168,8 @@ def _planned_rounds(model: PrivateKMeans) -> tuple[int | None, bool]:
 
 
 def _check_free(folder: Path) -> None:
-    taken = [name for name in _FILES if (folder / name).exists()]
+    # The transcript first: it is what was paid for, and what another run of `infer` or `report` can read.
+    taken = [name for name in reversed(_FILES) if (folder / name).exists()]
     if taken:
         raise TranscriptError(
             f"{str(folder / taken[0])!r} exists and was paid for: choose another folder with -o, or "
@@ -187,7 +191,7 @@ def _write(folder: Path, model: PrivateKMeans) -> list[Path]:
     return [folder / name for name in _FILES]
 
 
-def _show(model: PrivateKMeans, declared: Declared, files: list[Path], as_json: bool) -> None:
+def _show(model: PrivateKMeans, declared: Declared, files: list[Path], doubts: list[int], as_json: bool) -> None:
     from recoup.commands import output as out
 
     centers, privacy = model.cluster_centers_, model.privacy_
@@ -197,6 +201,7 @@ def _show(model: PrivateKMeans, declared: Declared, files: list[Path], as_json: 
                 "columns": list(declared.bounds),
                 "units": declared.units,
                 "centers": centers.tolist(),
+                "doubtful": doubts,
                 "privacy": privacy,
                 "files": [str(path) for path in files],
             }

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
 
-from recoup.errors import BudgetExceededError, DataError, FileInUseError, LedgerError, RecoupError, TranscriptError
+from recoup.errors import (
+    BudgetExceededError,
+    DataError,
+    FileInUseError,
+    LedgerError,
+    ParameterError,
+    RecoupError,
+    TranscriptError,
+)
+
+# Neither the user nor the file is wrong.
+_REFUSALS = frozenset(
+    (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENAMETOOLONG)
+)
+
+
+class RefusedBySystemError(RecoupError):
+    """The system does not let a command write where it was told to."""
 
 
 class ExitCode(IntEnum):
@@ -42,6 +60,10 @@ def code_of(error: RecoupError) -> ExitCode:
     'LEDGER'
     """
     match error:
+        case RefusedBySystemError():
+            return ExitCode.SYSTEM
+        case ParameterError() | LedgerError() if getattr(error.__context__, "errno", None) in _REFUSALS:
+            return ExitCode.SYSTEM
         case BudgetExceededError():
             return ExitCode.BUDGET
         case DataError():

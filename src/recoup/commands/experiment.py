@@ -13,7 +13,7 @@ import typer
 
 from recoup.commands import options
 from recoup.commands.exits import ExitCode
-from recoup.errors import ParameterError
+from recoup.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -106,6 +106,10 @@ def paper(
     failures: tuple[Any, ...] = ()
     if from_file is not None:
         results = read_results(from_file)
+        if not results:
+            raise DataError(
+                f"{str(from_file)!r} holds no finished run: there is nothing to make tables and figures of."
+            )
         files = []
     else:
         plan = _plan(data, sets, methods, metrics, epsilons, seeds, extensions)

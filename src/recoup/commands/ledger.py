@@ -78,12 +78,14 @@ def export(
     from recoup.ledger import Ledger
 
     value = Ledger(options.existing_ledger(path)).export()
+    files: list[str] = []
     if output is not None:
         options.writable_folder(output.parent)
-        write_whole(output, out.json_text(value))
+        write_whole(options.free_output(output, path), out.json_text(value))
         out.say(f"Wrote {output}.")
+        files.append(str(output))
     if output is None or as_json:
-        out.print_json(value)
+        out.print_json(value | {"files": files} if as_json else value)
 
 
 def _show(ledger: Ledger, as_json: bool) -> None:

@@ -5,8 +5,8 @@ Numbers of a budget stay text until they are read exactly: 0.1 means one tenth, 
 
 from __future__ import annotations
 
-import os
 import shlex
+import tempfile
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recoup.commands.exits import RefusedBySystemError
 from recoup.errors import LedgerError, ParameterError, TranscriptError
 
 if TYPE_CHECKING:
@@ -23,6 +24,16 @@ _BOUNDS_HELP = (
     "Public bounds of each column to use: [b]age=17:90,hours=1:99[/b], or a TOML or JSON file with "
     "[b]age = \\[17, 90][/b], or with low, high and unit by column. Never computed from the data."
 )
+
+
+_LEDGER_START = b"SQLite format 3\0"
+_TRANSCRIPT_MARK = b'"recoup-transcript"'  # written out, since the help must not import it; a test holds it to that
+
+
+def _data_path(text: str) -> Path:
+    if not text:
+        raise typer.BadParameter("the path is empty; . is the current folder.")
+    return Path(text)
 
 
 class DomainName(StrEnum):
@@ -45,7 +56,10 @@ class MethodName(StrEnum):
 _PRIVACY, _RUN, _OUTPUT = "Privacy", "Algorithm", "Output"
 
 DataPath = Annotated[
-    Path, typer.Argument(help="CSV, Parquet or Arrow: a file or a folder.", metavar="DATA", show_default=False)
+    Path,
+    typer.Argument(
+        help="CSV, Parquet or Arrow: a file or a folder.", metavar="DATA", parser=_data_path, show_default=False
+    ),
 ]
 Clusters = Annotated[int, typer.Option("--clusters", "-k", help="How many clusters.", show_default=False)]
 Epsilon = Annotated[
@@ -147,8 +161,46 @@ def writable_folder(folder: Path) -> Path:
     """Make sure that a folder can be written to, before a budget is spent on something that could not be kept."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+    except (FileExistsError, NotADirectoryError) as error:
         raise ParameterError(f"the folder {str(folder)!r} cannot be made: {error.strerror}.") from None
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise ParameterError(f"the folder {str(folder)!r} cannot be written to. Choose another.")
+    except OSError as error:
+        raise RefusedBySystemError(f"the folder {str(folder)!r} cannot be made: {error.strerror}.") from None
+    try:
+        # A trial, since permissions say nothing about a disk that is full or a file system of the kernel's own.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise RefusedBySystemError(
+            f"the folder {str(folder)!r} cannot be written to: {error.strerror}. Choose another."
+        ) from None
     return folder
+
+
+def free_output(path: Path, *inputs: Path | None) -> Path:
+    """The file to write, after making sure that it replaces nothing that was paid for or is read.
+
+    Args:
+        path: the file.
+        inputs: what the command reads.
+
+    Returns:
+        The path.
+
+    Raises:
+        LedgerError: it is a ledger.
+        TranscriptError: it is a transcript.
+        ParameterError: it is one of the inputs, or no ordinary file.
+    """
+    if not path.exists():
+        return path
+    if not path.is_file():
+        raise ParameterError(f"{str(path)!r} is not an ordinary file: choose another path with -o.")
+    with path.open("rb") as file:
+        start = file.read(64)
+        if start.startswith(_LEDGER_START):
+            raise LedgerError(f"{str(path)!r} is a ledger, which nothing may replace: choose another path with -o.")
+        if start.lstrip().startswith(b"{") and _TRANSCRIPT_MARK in start + file.read():
+            raise TranscriptError(f"{str(path)!r} is a transcript, which was paid for: choose another path with -o.")
+    if any(given is not None and given.exists() and path.samefile(given) for given in inputs):
+        raise ParameterError(f"{str(path)!r} is also what is read: choose another path with -o.")
+    return path

@@ -36,12 +36,14 @@ def plan(
     algorithm: Annotated[
         AlgorithmName,
         typer.Option(
-            help="auto is adaptive with --n-records, else lloyd (DP-KMEANS); grid (EUGkM); hybrid (grid, then lloyd).",
+            help="auto is adaptive, or lloyd with --rounds; lloyd (DP-KMEANS); grid (EUGkM); hybrid (grid, then "
+            "lloyd).",
             rich_help_panel="Algorithm",
         ),
     ] = AlgorithmName.auto,
     rounds: Annotated[
-        int | None, typer.Option(help="How many rounds of lloyd.", rich_help_panel="Algorithm", show_default="5")
+        int | None,
+        typer.Option(help="How many rounds of lloyd (by default 5).", rich_help_panel="Algorithm", show_default=False),
     ] = None,
     excess: Annotated[
         float | None,
@@ -56,8 +58,8 @@ def plan(
 ) -> None:
     """Show what a release would cost and how accurate it can be, without touching data.
 
-    Noise is given for columns scaled to [-1, 1] by their bounds. With --n-records it also says what to expect of the
-    result. Example:
+    The plan is that of the default algorithm, or of the one that --algorithm names. Noise is given for columns scaled
+    to [-1, 1] by their bounds. With --n-records it also says what to expect of the result. Example:
 
         recoup plan --columns 10 -k 10 --epsilon 1 --n-records 100000
     """
@@ -77,10 +79,7 @@ def plan(
         n_records=n_records,
         records_per_person=records_per_person,
     )
-    adaptive = algorithm is AlgorithmName.adaptive or (
-        algorithm is AlgorithmName.auto and n_records is not None and rounds is None
-    )
-    if adaptive:
+    if algorithm is AlgorithmName.adaptive or (algorithm is AlgorithmName.auto and rounds is None):
         planned = plan_adaptive(context, n_clusters=clusters)
     elif algorithm is AlgorithmName.grid:
         planned = plan_grid(context, n_clusters=clusters)
@@ -99,20 +98,24 @@ def plan(
     if wanted is not None:
         from recoup.commands.output import counted, say
 
-        text = f"For an excess of {excess:g}: {wanted['records_needed']:.4g} records at this epsilon"
+        text = f"For an excess of {excess:g}: {counted(int(wanted['records_needed']), 'record')} at this epsilon"
         if "epsilon_needed" in wanted:
             text += f", or epsilon {wanted['epsilon_needed']:.3g} with {counted(n_records or 0, 'record')}"
         say(text + " (a first law, right within a factor of about three).")
 
 
 def _needed(excess: float, clusters: int, columns: int, context: Context) -> dict[str, float]:
+    from math import ceil
+
     from recoup.inference.measure import effective_epsilon
     from recoup.planner import epsilon_for, records_for
 
     if not 0 < excess < 10:
         raise ParameterError(f"--excess {excess:g}: give a part of the non-private loss, such as 0.05.")
     shape = {"n_clusters": clusters, "n_columns": columns}
-    needed = {"records_needed": records_for(excess=excess, epsilon=effective_epsilon(context), **shape)}
+    needed: dict[str, float] = {
+        "records_needed": ceil(records_for(excess=excess, epsilon=effective_epsilon(context), **shape))
+    }
     if context.n_records is not None and context.budget_measure == "pure":
         epsilon = epsilon_for(excess=excess, n_records=context.n_records, **shape)
         needed["epsilon_needed"] = epsilon * context.records_per_person
@@ -124,21 +127,27 @@ def _show(planned: Plan) -> None:
 
     context = planned.context
     pure = context.budget_measure == "pure"
-    header = ["round", "cells", "epsilon" if pure else "rho", "scale of counts", "scale of sums", "sd of a centre"]
+    header = ["round", "cells", "epsilon" if pure else "rho", "scale of counts", "scale of sums"]
+    told = any(r.center_deviation is not None for r in planned.rounds)
     rows = []
     for t, r in enumerate(planned.rounds, start=1):
         deviation = "-" if r.center_deviation is None else f"{r.center_deviation:.4g}"
         sums = "-" if r.sum_scale is None else f"{r.sum_scale:.6g}"
-        numbers = [f"{float(r.price.amount):.6g}", f"{r.count_scale:.6g}", sums, deviation]
+        numbers = [f"{float(r.price.amount):.6g}", f"{r.count_scale:.6g}", sums, *([deviation] if told else [])]
         rows.append([str(t), str(r.n_cells), *numbers])
+    header += ["sd of a centre"] if told else []
     total = f"epsilon {float(planned.epsilon):.6g}" + ("" if pure else f" at delta {float(context.delta):g}")
     out.print_table(f"{planned.algorithm}; {total}", header, rows, left=0)
     noise = "Laplace, whose standard deviation is 1.41 times its scale" if pure else "Gaussian of this deviation"
     out.say(f"Noise is {noise}; sums and centres are for columns scaled to [-1, 1]; domain {context.domain.kind}.")
     for note in planned.notes:
         out.say(note)
-    if planned.relative_excess is not None:
+    if planned.relative_sums:
         out.say("Sums are relative to their cell: their noise is the scale times the cell's radius.")
+    if planned.relative_excess is not None:
+        # Where a note says that no prediction holds, there is none.
+        if planned.is_weak:
+            return
         if planned.relative_excess > 0.5:
             out.say("Too few records for this epsilon: expect failure. Raise epsilon, or ask for fewer clusters.")
         else:

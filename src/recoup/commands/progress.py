@@ -49,9 +49,13 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Clear the line on a terminal."""
+        """Say that all is done, then clear the line on a terminal."""
         self._timer.cancel()
         with self._lock:
+            # The rounds that were made were all, where there could have been more.
+            if kind is None and self._unit == "round" and 0 < self._n_finished < (self._n_rounds or 0):
+                self._n_rounds, self._of = self._n_finished, "of"
+                self._show()
             self._over = True
             if self._shown and sys.stderr.isatty():
                 sys.stderr.write("\r" + " " * len(self._shown) + "\r")
@@ -72,7 +76,8 @@ class Progress:
         if not self._slow or self._over:
             return
         text, on_terminal = "working ...", sys.stderr.isatty()
-        if self._n_rounds is not None:
+        # A percentage that nobody has moved says less than that something is being done.
+        if self._n_rounds is not None and (self._n_finished or self._unit == "round"):
             at, finished = min(self._n_finished + 1, self._n_rounds), min(self._n_finished, self._n_rounds)
             percentage = f"{100 * finished // self._n_rounds} %"
             text = percentage if self._unit == "percent" else f"round {at} {self._of} {self._n_rounds}, {percentage}"

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class AlgorithmName(StrEnum):
     """The algorithms that leave a transcript."""
 
-    lloyd = "lloyd"
+    auto = "auto"
     adaptive = "adaptive"
+    lloyd = "lloyd"
     grid = "grid"
     hybrid = "hybrid"
 
@@ -43,18 +44,21 @@ def release(
     algorithm: Annotated[
         AlgorithmName,
         typer.Option(
-            help="lloyd (DP-KMEANS); adaptive; grid (EUGkM); or hybrid (grid, then lloyd).", rich_help_panel="Algorithm"
+            help="auto is adaptive, or lloyd with --rounds; lloyd (DP-KMEANS); grid (EUGkM); or hybrid (grid, then "
+            "lloyd).",
+            rich_help_panel="Algorithm",
         ),
-    ] = AlgorithmName.lloyd,
+    ] = AlgorithmName.auto,
     rounds: Annotated[
-        int | None, typer.Option(help="How many rounds of lloyd.", rich_help_panel="Algorithm", show_default="5")
+        int | None,
+        typer.Option(help="How many rounds of lloyd (by default 5).", rich_help_panel="Algorithm", show_default=False),
     ] = None,
     seed: options.Seed = None,
     resume: options.Resume = False,
     as_json: options.AsJson = False,
     config_file: config.ConfigFile = None,
 ) -> None:
-    """Run one algorithm, DP-KMEANS by default, on a table and save its transcript after every round.
+    """Run one algorithm, that of `recoup cluster` by default, and save its transcript after every round.
 
     The transcript holds queries and noisy answers, nothing else: whoever reads it can infer without the data. After an
     interruption the same command with --resume continues. Example:
@@ -111,12 +115,12 @@ def _algorithm(name: AlgorithmName, clusters: int, rounds: int | None) -> Algori
     from recoup.algorithms.hybrid import HybridKMeans
     from recoup.algorithms.lloyd import KMeans
 
-    if name is AlgorithmName.lloyd:
+    if name is AlgorithmName.lloyd or (name is AlgorithmName.auto and rounds is not None):
         return KMeans(n_clusters=clusters, n_rounds=5 if rounds is None else rounds)
     if rounds is not None:
         raise ParameterError(f"--algorithm {name.value} plans its own rounds: leave out --rounds.")
     planned: dict[str, Callable[..., Algorithm]]
-    planned = {"adaptive": AdaptiveKMeans, "grid": GridKMeans, "hybrid": HybridKMeans}
+    planned = {"auto": AdaptiveKMeans, "adaptive": AdaptiveKMeans, "grid": GridKMeans, "hybrid": HybridKMeans}
     return planned[name.value](n_clusters=clusters)
 
 

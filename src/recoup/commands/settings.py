@@ -9,6 +9,8 @@ from typing import Any
 from recoup.errors import ParameterError
 
 SUFFIXES = (".toml", ".json")
+_LARGEST_FILE = 4 << 20  # bytes: thousands of columns
+_MOST_DOTS = 10_000  # in a line
 
 
 class Written(str):
@@ -39,8 +41,9 @@ def read_settings(path: Path, *, what: str, exact: bool = False, error: type[Par
     ...     read_settings(path, what="config file", exact=True)
     {'epsilon': '0.1'}
     """
-    number: Any = Written if exact else float
     try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise error(f"the {what} {str(path)!r} is larger than {_LARGEST_FILE >> 20} MB: it is another file.")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise error(f"the {what} {str(path)!r} is not there.") from None
@@ -48,17 +51,32 @@ def read_settings(path: Path, *, what: str, exact: bool = False, error: type[Par
         raise error(f"the {what} {str(path)!r} cannot be read: {found.strerror}.") from None
     except UnicodeDecodeError:
         raise error(f"the {what} {str(path)!r} is not a text file.") from None
+    return settings_from_text(text, path.suffix.lower(), what=f"{what} {str(path)!r}", exact=exact, error=error)
+
+
+def settings_from_text(
+    text: str, suffix: str, *, what: str, exact: bool = False, error: type[ParameterError] = ParameterError
+) -> Any:
+    """Read what a TOML (".toml") or JSON (".json") file holds.
+
+    >>> settings_from_text('{"epsilon": 0.5}', ".json", what="options")
+    {'epsilon': 0.5}
+    """
+    number: Any = Written if exact else float
     try:
-        if path.suffix.lower() == ".json":
+        if suffix == ".json":
             return json.loads(text, object_pairs_hook=_unique, parse_float=number)
         import tomllib
 
+        # The parser takes time by the square of the parts of a dotted name.
+        if max(line.count(".") for line in text.split("\n")) > _MOST_DOTS:
+            raise ValueError("a line holds too many dots")
         return tomllib.loads(text, parse_float=number)
     except _TwiceError as twice:
-        raise error(f"the {what} {str(path)!r} names {str(twice)!r} twice: declare it once.") from None
+        raise error(f"the {what} names {str(twice)!r} twice: declare it once.") from None
     except (ValueError, RecursionError) as found:
-        kind = "JSON" if path.suffix.lower() == ".json" else "TOML"
-        raise error(f"the {what} {str(path)!r} is not {kind}: {found}.") from None
+        kind = "JSON" if suffix == ".json" else "TOML"
+        raise error(f"the {what} is not {kind}: {found}.") from None
 
 
 class _TwiceError(Exception):

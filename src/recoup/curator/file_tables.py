@@ -90,13 +90,13 @@ def open_path(path: Path, wanted: tuple[str, ...] | None, n_columns: int | None,
     first: tuple[str, ...] | None = None
     readers = []
     for part in parts:
-        shown = part.shown(wanted or ())
+        shown = part.shown
         with naming_only(shown):
             file = _open_file(part.path, shown)
         if wanted is None:
             _check_all_meant(file, shown, n_columns)
             if first is not None and file.names != first:
-                raise DataError(f"{shown!r} and {parts[0].shown(())!r} have different columns. Declare which to read.")
+                raise DataError(f"{shown!r} and {parts[0].shown!r} have different columns. Declare which to read.")
         first = file.names if first is None else first
         readers.append(_reader(file, part, wanted, f" in {shown!r}" if in_folder else ""))
     names = wanted if wanted is not None else first or ()

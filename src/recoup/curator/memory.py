@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from recoup.curator.schema import select
 from recoup.errors import ColumnTypeError, DataError, RecoupError
 
 _NUMERIC_KINDS: Final = "biuf"
+_FLOATS: Final = frozenset({float, bool, np.float64, np.float32})  # turned into a float without fail
 
 
 def open_array(X: Any, block_rows: int) -> Table:
@@ -58,35 +59,60 @@ def open_array(X: Any, block_rows: int) -> Table:
 
 
 def open_rows(rows: Sequence[Any], n_columns: int | None, block_rows: int) -> Table:
-    """Open a list of rows: it declares no types, so its cells are numbers by the user's bounds, or missing."""
-    if not rows:
-        return Table(None, n_columns or 0, lambda: iter(()))
+    """Open a list of rows: it declares no types, so its cells are numbers by the user's bounds, or missing.
+
+    Guarantees: a cell is read by one rule, whatever the other cells and rows are. A row that is none, or of another
+    width, is a record whose cells are all missing.
+    """
+    if n_columns is None:
+        raise DataError(
+            "How many columns a list of rows has cannot be known without looking at its records: declare bounds with "
+            "one entry a column, as in bounds=([0, 0], [1, 1]), or hand over a NumPy array of two dimensions "
+            "(X.reshape(-1, 1) if it is one column) or a data frame."
+        )
+    missing = [math.nan] * n_columns
+
+    def numbers() -> Iterator[float]:
+        for row in rows:
+            cells = cells_of(row)
+            yield from missing if cells is None or len(cells) != n_columns else _numbers(cells)
+
     with warnings.catch_warnings():
         # As an error a warning makes its cell missing; shown, it would tell of the cell.
         warnings.simplefilter("error")
-        try:
-            array = np.array(rows, dtype=np.float64)
-        except (TypeError, ValueError, ArithmeticError, Warning):
-            array = _cell_by_cell(rows, n_columns)
-        if n_columns is not None and (array.ndim != 2 or array.shape[1] != n_columns):
-            array = _cell_by_cell(rows, n_columns)
-    return open_array(array, block_rows)
+        array = np.fromiter(numbers(), dtype=np.float64, count=len(rows) * n_columns)
+    return open_array(array.reshape(len(rows), n_columns), block_rows)
 
 
-def _cell_by_cell(rows: Sequence[Any], n_columns: int | None) -> NDArray[np.float64]:
-    records = [row for row in rows if hasattr(row, "__len__") and not isinstance(row, str | bytes)]
-    if n_columns is None and not records:
-        return np.empty(0)
-    # A row of another width contributes nothing; without a declared width, the commonest one is taken for it.
-    width = n_columns or Counter(len(row) for row in records).most_common(1)[0][0]
-    cells = [[_number(cell) for cell in row] for row in records if len(row) == width]
-    return np.array(cells, dtype=np.float64).reshape(len(cells), width)
+def cells_of(row: Any) -> list[Any] | None:
+    """The cells of one row of a list; none if it is no row.
+
+    >>> cells_of((1, "a")), cells_of("ab"), cells_of(5.0)
+    ([1, 'a'], None, None)
+    """
+    if type(row) is list:
+        return row
+    try:
+        # Of an object that says how long it is, no more is read.
+        return None if isinstance(row, str | bytes) else list(islice(row, len(row)))
+    except Exception:
+        return None
+
+
+def _numbers(cells: list[Any]) -> list[float]:
+    # What most lists hold, without a call a cell.
+    if _FLOATS.issuperset(map(type, cells)):
+        return list(map(float, cells))
+    return [_number(cell) for cell in cells]
 
 
 def _number(cell: Any) -> float:
     try:
+        # A length of time, or an array, would also pass for a number.
+        if getattr(getattr(cell, "dtype", None), "kind", None) in ("m", "M") or getattr(cell, "ndim", 0) > 0:
+            return math.nan
         return float(cell)
-    except (TypeError, ValueError, ArithmeticError, Warning):
+    except Exception:
         return math.nan
 
 

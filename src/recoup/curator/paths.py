@@ -35,17 +35,22 @@ class Part:
     path: Path
     partition: Mapping[str, str] = field(default_factory=dict)
 
-    def shown(self, columns: Collection[str]) -> str:
-        """The path for a message; where a folder's name holds the value of one of these columns, without it.
+    @property
+    def shown(self) -> str:
+        """The path for a message: without the values in the names of folders, which are those of records.
 
-        >>> Part(Path("in/age=31/1.parquet"), {"age": "31"}).shown(["age"])
+        >>> Part(Path("in/age=31/1.parquet"), {"age": "31"}).shown
         'in/age=*/1.parquet'
         """
-        hidden = {name for name in self.partition if name in columns}
-        return str(Path(*(_masked(name, hidden) for name in self.path.parts))) if hidden else str(self.path)
+        return shown_path(self.path, self.partition)
 
 
-def _masked(name: str, hidden: set[str]) -> str:
+def shown_path(path: Path, partition: Collection[str]) -> str:
+    """A path for a message, without the values of these columns in the names of its folders."""
+    return str(Path(*(_masked(name, partition) for name in path.parts))) if partition else str(path)
+
+
+def _masked(name: str, hidden: Collection[str]) -> str:
     key, equals, _ = name.partition("=")
     return f"{key}=*" if equals and unquote(key) in hidden else name
 
@@ -92,14 +97,16 @@ def parts_of(folder: Path) -> list[Part]:
         plain = part.path.with_suffix("") if part.path.suffix.lower() in _COMPRESSIONS else part.path
         if plain in seen:
             raise DataError(
-                f"{str(plain)!r} is there twice, also compressed. Keep one, so that no record is read twice."
+                f"{shown_path(plain, part.partition)!r} is there twice, also compressed. Keep one, so that no record "
+                "is read twice."
             )
         seen.add(plain)
     return parts
 
 
-def _walk(folder: Path, partition: Mapping[str, str], visited: set[Path]) -> Iterator[Part]:
-    with naming_only(str(folder)):
+def _walk(folder: Path, partition: Mapping[str, str], visited: set[Path | tuple[int, int]]) -> Iterator[Part]:
+    shown = shown_path(folder, partition)
+    with naming_only(shown):
         if folder.resolve() in visited:
             return
         visited.add(folder.resolve())
@@ -107,23 +114,32 @@ def _walk(folder: Path, partition: Mapping[str, str], visited: set[Path]) -> Ite
             entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
         if entry.name in _VERSIONED:
-            raise _versioned(folder, _VERSIONED[entry.name])
+            raise _versioned(shown, _VERSIONED[entry.name])
         if entry.name == "metadata" and entry.is_dir() and any(Path(entry.path).glob("*.metadata.json")):
-            raise _versioned(folder, "Iceberg")
+            raise _versioned(shown, "Iceberg")
         if entry.name[0] in "._":
             continue
         path = Path(entry.path)
         if entry.is_dir():
             key, equals, value = entry.name.partition("=")
             yield from _walk(path, {**partition, unquote(key): unquote(value)} if equals else partition, visited)
-        elif entry.is_file() and kind_of(path) and path.resolve() not in visited:
-            visited.add(path.resolve())
-            yield Part(path, partition)
+        elif entry.is_file() and kind_of(path):
+            names = _identities(path)
+            if visited.isdisjoint(names):
+                yield Part(path, partition)
+            visited |= names
 
 
-def _versioned(folder: Path, what: str) -> DataError:
+def _identities(path: Path) -> set[Path | tuple[int, int]]:
+    """By what a file is known again under another name: where a soft link leads, and what a hard link shares."""
+    found = path.stat()
+    # Some file systems number no files, but then they have no hard links either.
+    return {path.resolve(), (found.st_dev, found.st_ino)} if found.st_nlink > 1 else {path.resolve()}
+
+
+def _versioned(folder: str, what: str) -> DataError:
     return DataError(
-        f"The folder {str(folder)!r} is a {what} table, whose files also hold deleted and older records. Write its "
+        f"The folder {folder!r} is a {what} table, whose files also hold deleted and older records. Write its "
         "current records to a folder of Parquet files, or hand it over as a Spark DataFrame."
     )
 

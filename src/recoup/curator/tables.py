@@ -38,7 +38,7 @@ def open_table(
             `.tsv` file (which may be compressed), of a `.parquet`, `.feather` or `.arrow` file, or of a folder of
             these.
         columns: names of the columns to read, in this order; None: all of them.
-        n_columns: how many columns were declared, checked against the table.
+        n_columns: how many columns were declared, checked against the table; a list of rows needs it.
         block_rows: the most rows in a block, except for arrays that are passed through as they are.
 
     Returns:
@@ -83,7 +83,7 @@ def _open(X: object, wanted: tuple[str, ...] | None, n_columns: int | None, bloc
     if is_spark(X):
         return spark_table(X, wanted)
     if isinstance(X, str | os.PathLike):
-        return open_path(Path(X), wanted, n_columns, block_rows)
+        return open_path(_path(X), wanted, n_columns, block_rows)
     if _is_a(X, "pandas", "Series") or _is_a(X, "polars", "Series"):
         raise DataError("A Series is one column and no table. Use X.to_frame().")
     if _is_a(X, "pandas", "DataFrame"):
@@ -109,6 +109,14 @@ def _open(X: object, wanted: tuple[str, ...] | None, n_columns: int | None, bloc
         f"No table can be read from a {type(X).__name__}. Hand over a NumPy array, a pandas or Polars frame, "
         "a PyArrow table, a Spark DataFrame, or the path of a CSV or Parquet file."
     )
+
+
+def _path(X: str | os.PathLike[str]) -> Path:
+    path = os.fspath(X)
+    if not path or not isinstance(path, str):
+        # Path("") would be the current folder.
+        raise DataError("The path of the table is empty, or no text. Name a file or a folder; . is the current folder.")
+    return Path(path)
 
 
 def _is_a(X: object, library: str, name: str) -> bool:

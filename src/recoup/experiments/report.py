@@ -72,7 +72,7 @@ def as_json(panels: Sequence[Panel]) -> dict[str, Any]:
                         "epsilon": epsilon,
                         "wcss": score.mean,
                         "standard_error": score.error,
-                        "times_non_private": None if panel.non_private is None else score.mean / panel.non_private,
+                        "times_non_private": score.mean / panel.non_private if panel.non_private else None,
                         "ratio_to_last_iterate": None if ratio is None else ratio.mean,
                         "n_runs": score.n_runs,
                         "epsilon_spent": score.spent,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -78,6 +79,8 @@ class Result:
 
 _TYPES: dict[str, Any] = get_type_hints(Result)
 _NAMES = tuple(field.name for field in fields(Result))
+# What reading a run from a file that holds something else may end in.
+_NO_RUN = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 
 
 class RunStore:
@@ -95,12 +98,23 @@ class RunStore:
 
     def append(self, result: Result) -> None:
         """Add a finished run, durably."""
-        line = json.dumps(asdict(result), allow_nan=False) + "\n"
-        # One write to a file opened for appending: lines of two processes do not mix.
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        import fcntl
+
+        line = json.dumps(asdict(result), allow_nan=False).encode() + b"\n"
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         try:
-            os.write(descriptor, line.encode())
-            os.fsync(descriptor)
+            # Lines of two processes do not mix, and what a failed write is taken back from is the end.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            size = os.fstat(descriptor).st_size
+            try:
+                if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                    line = b"\n" + line  # another process was killed while it wrote
+                while line:
+                    line = line[os.write(descriptor, line) :]
+                os.fsync(descriptor)
+            except BaseException:
+                os.ftruncate(descriptor, size)
+                raise
         finally:
             os.close(descriptor)
 
@@ -120,7 +134,7 @@ class RunStore:
         for line in self.path.read_bytes().splitlines():
             try:
                 result = _result(json.loads(line))
-            except (ValueError, TypeError, KeyError):
+            except _NO_RUN:
                 continue  # not a finished run, so it is repeated
             found[result.key] = result
         return list(found.values())
@@ -171,7 +185,7 @@ def read_results(path: Path) -> list[Result]:
         path: the file.
 
     Returns:
-        The runs.
+        The runs; of two that are the same, the later one.
 
     Raises:
         UnreadableFileError: there is no such file.
@@ -183,21 +197,27 @@ def read_results(path: Path) -> list[Result]:
             from pyarrow import parquet
 
             try:
-                rows: Iterable[dict[str, Any]] = parquet.read_table(path).to_pylist()
-            except pa.ArrowInvalid:
+                table = parquet.read_table(path)
+            except pa.ArrowException:
                 raise DataError(f"{path} is not a Parquet file.") from None
+            names: Sequence[str] = table.column_names
+            rows: Iterable[dict[str, Any]] = table.to_pylist()
         else:
             with path.open(encoding="utf-8", newline="") as file:
-                rows = list(csv.DictReader(file))
+                reader = csv.DictReader(file)
+                names, rows = reader.fieldnames or (), list(reader)
     except OSError as error:
         raise UnreadableFileError(f"{path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, csv.Error):
         raise DataError(f"{path} is not a CSV file.") from None
     try:
-        return [_result(row) for row in rows]
-    except (ValueError, TypeError, KeyError):
+        if not set(_NAMES) <= set(names):
+            raise KeyError
+        return list({result.key: result for result in map(_result, rows)}.values())
+    except _NO_RUN:
         raise DataError(
-            f"{path} does not hold the runs of an experiment: the columns are {', '.join(_NAMES)}."
+            f"{path} does not hold the finished runs of an experiment, with the columns "
+            f"{', '.join(map(repr, _NAMES))} and finite numbers."
         ) from None
 
 
@@ -211,7 +231,12 @@ def _value(name: str, value: Any) -> Any:
         if optional:
             return None
         raise ValueError(name)
-    return kind(value)
+    typed = kind(value)
+    if kind is not str and (not math.isfinite(typed) or (isinstance(value, float) and typed != value)):
+        raise ValueError(name)
+    if kind is int and abs(typed) >= 2**63:
+        raise OverflowError(name)
+    return typed
 
 
 def _kind(name: str) -> tuple[type, bool]:

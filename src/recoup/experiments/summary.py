@@ -98,17 +98,19 @@ def summarise(results: Iterable[Result]) -> list[Panel]:
     Returns:
         A panel for each set and metric: the paper's metric first, sets in the order of the list.
 
-    Guarantees: records with another digest make another panel, so results of different tables are never averaged.
+    Guarantees: records with another digest make another panel, and so does another version of Recoup, which is then
+    named: results of different tables or versions are never averaged.
     """
     panels: dict[tuple[Any, ...], list[Result]] = {}
     for result in results:
-        panels.setdefault((result.metric, result.set, result.digest), []).append(result)
+        panels.setdefault((result.metric, result.set, result.digest, result.recoup), []).append(result)
     order = {name: position for position, name in enumerate(SETS)}
     keys = sorted(panels, key=lambda key: (key[0], order.get(key[1], len(order)), key[1:]))
-    return [_panel(panels[key]) for key in keys]
+    several = len({key[-1] for key in keys}) > 1
+    return [_panel(panels[key], f", Recoup {key[-1]}" if several else "") for key in keys]
 
 
-def _panel(results: Sequence[Result]) -> Panel:
+def _panel(results: Sequence[Result], version: str) -> Panel:
     first = results[0]
     metric: Metric = "paper" if first.metric == "paper" else "user"
     cells: _Cells = {}
@@ -124,7 +126,7 @@ def _panel(results: Sequence[Result]) -> Panel:
     from_file = first.source == "file"
     return Panel(
         name=first.set,
-        title=title if from_file else f"{title} (generated)",
+        title=f"{title}{'' if from_file else ' (generated)'}{version}",
         metric=metric,
         shape=(first.n_records, first.n_columns, first.n_clusters),
         scores=scores,
@@ -139,7 +141,8 @@ def _ratios(cells: _Cells, name: str) -> dict[float, Ratio]:
         last = {run.seed: run for run in cells.get(LAST_ITERATE, {}).get(epsilon, [])}
         pairs = [(run, last[run.seed]) for run in runs if run.seed in last]
         # Only readers of one and the same transcript are paired.
-        ratios = [a.wcss / b.wcss for a, b in pairs if a.transcript is not None and a.transcript == b.transcript]
+        pairs = [(a, b) for a, b in pairs if a.transcript is not None and a.transcript == b.transcript]
+        ratios = [a.wcss / b.wcss for a, b in pairs if b.wcss > 0]
         if name != LAST_ITERATE and epsilon is not None and ratios:
             found[epsilon] = Ratio(*_mean_and_error(ratios))
     return dict(sorted(found.items()))

@@ -65,9 +65,7 @@ def check_title(title: str | None) -> None:
     try:
         (title or "").encode("utf-8")
     except UnicodeEncodeError:
-        raise ParameterError(
-            "the title holds bytes that are not text: give another one."
-        ) from None
+        raise ParameterError("the title holds bytes that are not text: give another one.") from None
 
 
 def write_page(path: str | os.PathLike[str], facts: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkab
 
 import numpy as np
 
-from recoup.accounting import Price, as_fraction
+from recoup.accounting import Price, as_fraction, rounded_up
 from recoup.context import Context
 from recoup.curator.source import open_source
 from recoup.domain import Domain
@@ -155,7 +155,8 @@ class Purse:
         """The privacy statement, as a transcript would make it."""
         simulated = self._noise.simulated or self._selector.simulated
         statement = Transcript(context=self.context, algorithm={"type": self._name}, simulated=simulated).privacy
-        return statement | {"mechanism": " and ".join(self._mechanisms), "spent": float(self._amount)}
+        spent = min(rounded_up(self._amount), statement["epsilon"])
+        return statement | {"mechanism": " and ".join(self._mechanisms), "spent": spent}
 
     def _charge(self, calibration: Calibration, share: Fraction, purpose: str, mechanism: str) -> None:
         if share > self.left:
@@ -273,6 +274,4 @@ def _entropy(random_state: Any) -> Any:
 def _check_affordable(ledger: Ledger, context: Context) -> None:
     preview = ledger.preview([Price(measure="pure", amount=context.epsilon)])
     if not preview.fits:
-        raise BudgetExceededError(
-            spent=preview.spent_before, asked=preview.asked, left=ledger.left, where="this ledger"
-        )
+        raise BudgetExceededError(spent=preview.spent_before, asked=preview.asked, left=ledger.left, where=ledger.name)
