@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from math import isfinite
 from typing import Any, Self
 
 import numpy as np
@@ -248,7 +249,8 @@ def round_from_json(item: Mapping[str, Any], context: Context) -> Round:
     amount = fraction_from_json(price["amount"])
     ratio = context.distance / float(scale)
     expected = ratio if price["measure"] == "pure" else 0.5 * ratio * ratio
-    if not abs(float(amount) - expected) <= 1e-9 * expected:
+    # An infinite price equals no number, yet differs from none by more than a part of itself.
+    if not (isfinite(expected) and abs(float(amount) - expected) <= 1e-9 * expected):
         raise TranscriptFormatError("a round's price does not follow from its noise scale.")
     answered = Round.of(
         context,
