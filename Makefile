@@ -5,8 +5,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEER_VENV := .venv-diffprivlib
 PEER := $(PEER_VENV)/.installed
+# Tools in environments of their own, so that they decide nothing about the pins.
+SBOM := build/venv-sbom/.installed
+ADVISORIES := build/venv-vulnerabilities/.installed
 
-.PHONY: help venv demo test test-integration lint format bench docs examples requirements clean
+.PHONY: help venv demo test test-integration lint format bench audit audit-quick docs examples requirements dependencies sbom vulnerabilities wheel clean
 
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -55,6 +58,22 @@ $(PEER): benchmarks/requirements-diffprivlib.txt
 	@$(PEER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
+audit: $(STAMP)  ## Attacks on Recoup and bugs that they must catch; writes docs/trust.md again
+	@echo "== recoup audit (some minutes; recoup audit --quick takes one)"
+	@$(BIN)/recoup audit -o docs
+	@echo "== Planted bugs"
+	@$(BIN)/python audit/planted_bugs.py -o docs
+	@echo "== Kills, races, full disks"
+	@$(BIN)/python audit/faults.py -o docs
+	@echo "== Spoilt files"
+	@$(BIN)/python audit/fuzz.py -o docs
+
+audit-quick: $(STAMP)  ## The same with fewer tries and bugs: about two minutes, writes nothing
+	@$(BIN)/recoup audit --quick
+	@$(BIN)/python audit/planted_bugs.py --planted quick
+	@$(BIN)/python audit/faults.py --quick
+	@$(BIN)/python audit/fuzz.py --quick
+
 docs: $(STAMP)  ## The documentation as web pages, in site/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "== site/index.html"
@@ -71,5 +90,26 @@ requirements: $(STAMP)  ## Compile the pinned requirements from pyproject.toml
 	  $(BIN)/pip-compile --quiet --upgrade --extra $$1 --strip-extras --no-header --no-annotate --no-emit-options \
 	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o $$2.txt pyproject.toml; done
 
+dependencies: $(STAMP)  ## Licences and upkeep of all pinned packages; writes docs/dependencies.md again
+	@for file in requirements.txt requirements-docs.txt requirements-spark.txt requirements-browser.txt; do \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -r $$file || exit 1; done
+	@$(BIN)/python audit/supply_chain.py table
+
+sbom: $(STAMP) $(SBOM)  ## A bill of materials of what is needed to run, in dist/sbom.json
+	@$(BIN)/python audit/supply_chain.py sbom --tool build/venv-sbom/bin/cyclonedx-py -o dist/sbom.json
+
+vulnerabilities: $(STAMP) $(ADVISORIES)  ## Known vulnerabilities of all pinned packages; needs a network, and says so
+	@$(BIN)/python audit/supply_chain.py vulnerabilities --tool build/venv-vulnerabilities/bin/pip-audit
+
+build/venv-%/.installed: audit/requirements-%.txt
+	@echo "== Creating build/venv-$*"
+	@$(PYTHON) -m venv build/venv-$*
+	@build/venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+wheel: $(STAMP)  ## Packages in dist/, each installed in an empty environment; the demo run from the wheel
+	@echo "== Building, installing and using the packages (one to two minutes)"
+	@$(BIN)/python audit/wheel_check.py -o dist
+
 clean:  ## Remove what the other targets made
-	rm -rf $(VENV) $(PEER_VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis recoup-demo recoup-bench
+	rm -rf $(VENV) $(PEER_VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis recoup-demo recoup-bench results

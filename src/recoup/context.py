@@ -115,7 +115,9 @@ class Request:
 def _count(value: object, name: str) -> int:
     import numbers
 
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 1 <= value < _LARGEST_COUNT:
-        shown = "too large" if isinstance(value, numbers.Integral) and value >= _LARGEST_COUNT else f"{value!r:.60}"
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 1 <= int(value) < _LARGEST_COUNT:
+        # An integer of thousands of digits cannot even be printed.
+        absurd = isinstance(value, numbers.Integral) and abs(int(value)) >= _LARGEST_COUNT
+        shown = "too large" if absurd else f"{value!r:.60}"
         raise ParameterError(f"{name}={shown}: give a whole number of at least 1.")
     return int(value)

@@ -9,6 +9,7 @@ import math
 import os
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -408,7 +409,9 @@ def test_one_part_as_json(measured, parts, tmp_path):
     result = bench("streaming", "--json", "--one-core", "-o", tmp_path)
     assert result.exit_code == 0, result.output
     assert measured == [(("streaming",), False, True, None, None)]
-    assert [Part.from_json(value) for value in json.loads(result.stdout)] == [parts["streaming"]]
+    printed = json.loads(result.stdout)
+    assert [Part.from_json(value) for value in printed["parts"]] == [parts["streaming"]]
+    assert all(Path(path).is_file() for path in printed["files"])
     assert not (tmp_path / "cluster.md").exists()
 
 

@@ -1,0 +1,110 @@
+"""Plant known privacy bugs in a copy of the source, one at a time, and see that the unchanged audit catches each.
+
+A bug is a patch in `planted/`: a comment that says what it does, a line `# Caught by: ...` with the groups of attacks
+that must catch it, each of them, and a unified diff. Beside the bugs a copy without any must pass the groups that are
+quick. The script ends with code 1 if a group misses a bug, a patch no longer applies, or the control fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PATCHES = Path(__file__).resolve().parent / "planted"
+CONTROL = "no bug (control)"
+CONTROL_GROUPS = ("loss", "spending", "silence", "law", "precision")
+# Of different kinds: budget, noise, order, side information, digits.
+QUICK = ("swapped-shares", "half-the-noise", "charge-after-draw", "skipped-rows-logged", "coarse-noise")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the audit said about one copy."""
+
+    name: str
+    what: str
+    caught: tuple[str, ...] = ()
+    trouble: str = ""
+
+
+def header(patch: Path) -> tuple[str, tuple[str, ...]]:
+    """What a patch does, and the groups of attacks that must catch it."""
+    lines = [line[1:].strip() for line in patch.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    return lines[0], tuple(lines[1].removeprefix("Caught by:").split())
+
+
+def try_bug(name: str) -> Result:
+    """Audit a copy of the source with one bug, or with none."""
+    what, groups = ("the source as it is", CONTROL_GROUPS) if name == CONTROL else header(PATCHES / f"{name}.patch")
+    with tempfile.TemporaryDirectory(prefix="recoup-planted-") as folder:
+        # With their times, so that compiled kernels stay valid.
+        shutil.copytree(ROOT / "src", Path(folder) / "src")
+        if name != CONTROL:
+            environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(Path(folder).parent)}
+            command = ["git", "apply", "-C1", "-p1", str(PATCHES / f"{name}.patch")]
+            applied = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+            if applied.returncode:
+                return Result(name, what, trouble=f"the patch no longer applies: {applied.stderr.strip()[:200]}")
+        return _audited(name, what, Path(folder) / "src", groups)
+
+
+def _audited(name: str, what: str, source: Path, groups: tuple[str, ...]) -> Result:
+    command = [sys.executable, "-m", "recoup.cli", "audit", "--quick", "--stop", "--json"]
+    command += [word for group in groups for word in ("--only", group)]
+    one_core = dict.fromkeys(("RECOUP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+    ran = subprocess.run(
+        command, env=os.environ | one_core | {"PYTHONPATH": str(source)}, capture_output=True, text=True, cwd=source
+    )
+    try:
+        findings = json.loads(ran.stdout)["findings"]
+    except (ValueError, KeyError):
+        return Result(name, what, trouble=f"the audit did not finish: {ran.stderr.strip()[-300:]}")
+    # An attack that could not be run has caught nothing.
+    caught = {f"{f['group']}: {f['attack']}": f["group"] for f in findings if not f["passed"] and not f["broken"]}
+    broken = [f"{f['group']} {f['result']}" for f in findings if f["broken"]]
+    missed = [group for group in groups if group not in caught.values()]
+    trouble = ""
+    if broken:
+        trouble = "; ".join(broken)
+    elif name == CONTROL and caught:
+        trouble = f"found in the source as it is: {', '.join(caught)}"
+    elif name != CONTROL and missed:
+        trouble = f"not caught by {', '.join(missed)}"
+    return Result(name, what, tuple(caught), trouble)
+
+
+def main() -> int:
+    """Try the bugs, two at a time, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--planted", choices=["all", "quick"], default="all", help="quick: five bugs, no control")
+    parser.add_argument("--only", action="append", metavar="NAME", help="this bug; may be given again")
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write data/planted.json and trust.md")
+    options = parser.parse_args()
+    quick = options.planted == "quick"
+    names = options.only or (list(QUICK) if quick else [CONTROL, *sorted(p.stem for p in PATCHES.glob("*.patch"))])
+    results = []
+    with ThreadPoolExecutor(2) as pool:
+        for result in pool.map(try_bug, names):
+            results.append(result)
+            said = "; ".join([*result.caught, *([result.trouble] if result.trouble else [])]) or "nothing found"
+            print(f"{'FAILED' if result.trouble else 'ok    '} {result.name}: {said}", flush=True)
+    bugs = [result for result in results if result.name != CONTROL]
+    print(f"{sum(not r.trouble for r in bugs)} of {len(bugs)} planted bugs caught by all that must catch them.")
+    if options.output is not None and not options.only:
+        from recoup.audit.page import write_planted
+
+        write_planted(options.output, {r.name: {"what": r.what, "caught": list(r.caught)} for r in bugs})
+    return 1 if any(result.trouble for result in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""The privacy loss, exactly: how far apart the samplers' inputs are for two neighbours, along one path of answers.
+
+With the answers held fixed, both tables are asked the same. So the integers that reach OpenDP can be compared: their
+distance over the scale, summed over all draws, is the loss of that path, and it must be within the claim, whatever
+clipping, splitting, calibrating and rounding did. Nothing is random, so there are no false alarms; only mistakes in the
+noise itself are not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from recoup.audit.effort import Effort
+from recoup.audit.findings import Finding
+from recoup.audit.sampler import Draw, Heard, listening
+from recoup.audit.subjects import BOX, DOMAINS, Neighbours, Subject, Terms, neighbours, request_for, subjects
+from recoup.audit.subjects import queries as example_queries
+from recoup.curator.curator import Curator
+from recoup.curator.source import open_source
+from recoup.queries.base import Query
+
+GROUP: Final = "loss"
+_ROOM: Final = Fraction(1, 10**12)
+
+
+class _Worst(NamedTuple):
+    loss: Fraction
+    pair: str
+
+
+def attack(effort: Effort) -> Iterator[Finding]:
+    """Compare the samplers' inputs for adversarial neighbours: of every query and of every algorithm."""
+    for mechanism in ("laplace", "gaussian"):
+        for name, query in example_queries(mechanism).items():
+            yield _on_query(effort, name, query, mechanism)
+    for subject in subjects():
+        for mechanism in subject.mechanisms():
+            yield _on_subject(effort, subject, mechanism)
+
+
+def _on_query(effort: Effort, name: str, query: Query, mechanism: str) -> Finding:
+    worst, tries, unequal = _Worst(Fraction(0), "none"), 0, ""
+    for number, domain in enumerate(DOMAINS.values()):
+        for per_person in (1, 3):
+            terms = Terms(mechanism=mechanism, domain=domain, records_per_person=per_person)
+            pairs = neighbours(domain, n_records=per_person, rng=effort.rng(0, number))
+            for pair, tables in pairs.items():
+                heard = []
+                for table in tables:
+                    with listening(held=effort.seed) as draws:
+                        curator = Curator(open_source(table, domain), terms.context)
+                        curator.answer(request_for(query, domain))
+                    heard.append(draws)
+                tries += 1
+                unequal = unequal or _unequal(heard, pair)
+                worst = max(worst, _Worst(_share_of_claim(heard, terms), pair))
+    return _finding(f"query: {name}, {mechanism}", tries, worst, unequal)
+
+
+def _on_subject(effort: Effort, subject: Subject, mechanism: str) -> Finding:
+    shapes = [(BOX, 1), (DOMAINS["l1" if mechanism == "laplace" else "l2"], 1), (BOX, 3)]
+    worst, tries, unequal = _Worst(Fraction(0), "none"), 0, ""
+    for number, (domain, per_person) in enumerate(shapes[: effort.tries(3, 2)]):
+        terms = Terms(mechanism=mechanism, domain=domain, records_per_person=per_person)
+        chosen = list(neighbours(domain, n_records=per_person, rng=effort.rng(1, number)).items())
+        for pair, tables in chosen if not effort.quick else chosen[::3]:
+            heard = [_draws(subject, table, terms, effort.seed) for table in tables]
+            tries += 1
+            unequal = unequal or _unequal(heard, pair)
+            worst = max(worst, _Worst(_share_of_claim(heard, terms), pair))
+    return _finding(f"{subject.name}, {mechanism}", tries, worst, unequal)
+
+
+def _draws(subject: Subject, table: Neighbours | object, terms: Terms, seed: int) -> Heard:
+    with listening(held=seed) as heard:
+        subject.run(table, terms, seed=seed)
+    return heard
+
+
+def _unequal(heard: list[Heard], pair: str) -> str:
+    if not heard[0].draws:
+        return f"nothing was drawn by OpenDP: {pair}"
+    return "" if heard[0].public == heard[1].public else f"number or scale of draws differs: {pair}"
+
+
+def _share_of_claim(heard: list[Heard], terms: Terms) -> Fraction:
+    """The loss of the path, as a share of what the terms allow."""
+    draws = zip(heard[0].draws, heard[1].draws, strict=False)
+    loss = sum((path_loss(a, b) for a, b in draws), Fraction(0))
+    return loss / terms.context.budget.amount
+
+
+def path_loss(one: Draw, other: Draw) -> Fraction:
+    """What a draw tells at most between two inputs: epsilon, or rho of Gaussian noise.
+
+    >>> a = Draw(kind="laplace", exact=(0, 0), answers=(), scale=8.0)
+    >>> b = Draw(kind="laplace", exact=(3, -1), answers=(), scale=8.0)
+    >>> path_loss(a, b)
+    Fraction(1, 2)
+    """
+    moved = [b - a for a, b in zip(one.exact, other.exact, strict=False)]
+    scale = Fraction(one.scale)
+    if one.kind == "laplace":
+        return sum(map(abs, moved)) / scale
+    if one.kind == "gaussian":
+        return sum(v * v for v in moved) / (2 * scale * scale)
+    # Scores that all move one way cost the largest move; else a winner may gain what the others lose.
+    return one.n_winners * Fraction(max(0, *moved) - min(0, *moved)) / scale
+
+
+def _finding(target: str, tries: int, worst: _Worst, unequal: str) -> Finding:
+    share = float(worst.loss)
+    return Finding(
+        group=GROUP,
+        attack="exact loss on held paths",
+        target=target,
+        tries=tries,
+        result=unequal or f"at most {share:.6f} of the claim ({worst.pair})",
+        passed=not unequal and worst.loss <= 1 + _ROOM,
+        figures={"share_of_claim": share},
+    )

@@ -1,0 +1,293 @@
+"""Side information: with the samplers' answers held fixed, everything else must be equal for neighbours, byte for byte.
+
+Tables differ by one record: an ordinary one, one with a missing, unparsable, infinite, far-out or text cell, a ragged
+line, or by all records. Compared are transcript files, ledgers, models with all attributes, errors, warnings, log
+records, what commands print, names and sizes of files, and the number and scales of draws.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pickle
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from recoup.audit.effort import Effort
+from recoup.audit.findings import Finding
+from recoup.audit.observed import Observation, differences, observe
+from recoup.audit.subjects import BOX, Subject, Terms, ordinary_table, subjects
+from recoup.domain import Box
+from recoup.driver import release
+from recoup.estimators import PrivateKMeans
+from recoup.ledger import Ledger
+from recoup.queries.base import Array
+
+GROUP: Final = "silence"
+_NAMES: Final = ("height", "weight")
+_NAMED: Final = Box(BOX.low, BOX.high, columns=_NAMES)
+_PROGRESS: Final = re.compile(r"^(?:round \d+ of(?: at most)? \d+, \d+ %|working \.\.\.)\n", re.MULTILINE)
+# As cells of text; a list of rows and CSV have them all, arrays and Parquet those that are numbers or missing.
+_CELLS: Final[Mapping[str, str]] = {
+    "an ordinary record": "0.5",
+    "a missing cell": "",
+    "an unparsable cell": "12.5x",
+    "an infinite cell": "inf",
+    "minus infinity": "-inf",
+    "not a number": "nan",
+    "a far-out cell": "1e308",
+    "a text cell": "unknown",
+    "a long text": "z" * 5000,
+}
+
+
+def attack(effort: Effort) -> Iterator[Finding]:
+    """Compare all that can be seen for tables of many kinds, with every algorithm, in Python and by command."""
+    rng = effort.rng(8)
+    few, many = ordinary_table(BOX, 15, rng), ordinary_table(BOX, 3000, rng)
+    arrays = _arrays(few) | {"no record": few[:0], "3,000 records": many}
+    for subject in subjects():
+        for mechanism in subject.mechanisms():
+            if effort.quick and mechanism == "gaussian" and subject.name != "kmeans-lloyd":
+                continue
+            yield _compared(effort, f"{subject.name}, {mechanism}: arrays", _releases(subject, mechanism, arrays))
+    first = next(s for s in subjects() if s.name == "kmeans-lloyd")
+    yield _compared(effort, "lists of rows", _releases(first, "laplace", _rows(few)))
+    yield _compared(effort, "CSV files", _on_files(_csv_files(few, many)))
+    yield _compared(effort, "Parquet files", _on_files(_parquet_files(few, many)))
+    yield _compared(effort, "PrivateKMeans and its attributes", _models(arrays))
+    yield _compared(effort, "what is refused, and how", _refusals(arrays), should_fail=True)
+    yield _compared(effort, "recoup release and recoup cluster", _commands(_csv_files(few, many), effort))
+
+
+Works = Mapping[str, Callable[[Path], Observation]]
+
+
+def _compared(effort: Effort, target: str, works: Works, *, should_fail: bool = False) -> Finding:
+    """Observe all works and compare each with the first."""
+    first: Observation | None = None
+    found: list[str] = []
+    n_seen = 0
+    for name, work in works.items():
+        with tempfile.TemporaryDirectory(prefix="recoup-audit-") as folder:
+            seen = observe(work, Path(folder), held=effort.seed)
+        n_seen += len(seen)
+        if should_fail != ("error" in seen or any(name.startswith("refused") for name in seen)):
+            found.append(f"{name}: {seen.get('error', 'was not refused')}"[:120])
+        if first is None:
+            first = seen
+        else:
+            found += [f"{what} differs ({name})" for what in differences(first, seen)]
+    return Finding(
+        group=GROUP,
+        attack="side information",
+        target=target,
+        tries=len(works),
+        result=f"{n_seen} observations, nothing differs" if not found else "; ".join(found[:3]),
+        passed=not found,
+        figures={"observations": float(n_seen), "differences": float(len(found))},
+    )
+
+
+# ---- tables ----
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return math.nan
+
+
+def _arrays(few: Array) -> dict[str, Array]:
+    found = {"the table": few}
+    for name, cell in _CELLS.items():
+        found[name] = np.concatenate([few, [[_number(cell), 2.0]]])
+    return found
+
+
+def _rows(few: Array) -> dict[str, list[Any]]:
+    rows: list[Any] = few.tolist()
+    found: dict[str, list[Any]] = {"the table": rows, "a ragged row": [*rows, [1.0]], "nothing as a row": [*rows, None]}
+    for name, cell in _CELLS.items():
+        found[name] = [*rows, [cell, 2.0]]
+    return found
+
+
+def _csv_files(few: Array, many: Array) -> dict[str, Callable[[Path], None]]:
+    def writer(rows: Array, *more: str) -> Callable[[Path], None]:
+        lines = [",".join(_NAMES), *(f"{a!r},{b!r}" for a, b in rows.tolist()), *more]
+
+        def write(path: Path) -> None:
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+        return write
+
+    found = {"the table": writer(few), "no record": writer(few[:0]), "3,000 records": writer(many)}
+    for name, cell in _CELLS.items():
+        found[name] = writer(few, f"{cell},2.0")
+    return found | {
+        "a ragged line": writer(few, "1.0,2.0,3.0"),
+        "an open quote": writer(few, '"1.0,2.0'),
+        "an empty line": writer(few, ""),
+    }
+
+
+def _parquet_files(few: Array, many: Array) -> dict[str, Callable[[Path], None]]:
+    def writer(rows: Array, *more: list[float | None]) -> Callable[[Path], None]:
+        columns = [[*rows[:, j].tolist(), *(row[j] for row in more)] for j in range(2)]
+        table = pa.table({name: pa.array(c, pa.float64()) for name, c in zip(_NAMES, columns, strict=True)})
+        return lambda path: pa.parquet.write_table(table, path)
+
+    return {
+        "the table": writer(few),
+        "no record": writer(few[:0]),
+        "3,000 records": writer(many),
+        "an ordinary record": writer(few, [0.5, 2.0]),
+        "a missing cell": writer(few, [None, 2.0]),
+        "an infinite cell": writer(few, [math.inf, 2.0]),
+        "a far-out cell": writer(few, [1e308, 2.0]),
+    }
+
+
+# ---- work that is observed ----
+
+
+def _releases(subject: Subject, mechanism: str, tables: Mapping[str, object]) -> Works:
+    terms = Terms(mechanism=mechanism)
+
+    def work(table: object) -> Callable[[Path], Observation]:
+        def run(folder: Path) -> Observation:
+            ledger = Ledger.create(folder / "ledger.db", epsilon=2, delta=terms.delta)
+            rounds: list[int] = []
+            more = {} if subject.rival is not None else {"path": folder / "t.json", "on_round": rounds.append}
+            released = subject.run(table, terms, seed=3, ledger=ledger, **more)
+            shown = repr(released.transcript) if released.transcript is not None else repr(released.centers.tolist())  # type: ignore[union-attr]
+            return {"shown": shown, "privacy": released.privacy, "rounds": rounds}
+
+        return run
+
+    return {name: work(table) for name, table in tables.items()}
+
+
+def _on_files(files: Mapping[str, Callable[[Path], None]]) -> Works:
+    first = next(s for s in subjects() if s.name == "kmeans-lloyd")
+
+    def work(write: Callable[[Path], None]) -> Callable[[Path], Observation]:
+        def run(folder: Path) -> Observation:
+            path = folder / ("table.csv" if "a text cell" in files else "table.parquet")
+            write(path)
+            assert first.algorithm is not None
+            rounds: list[int] = []
+            terms = {"domain": _NAMED, "epsilon": 1, "random_state": 3, "on_round": rounds.append}
+            transcript = release(first.algorithm, path, path=folder / "t.json", **terms)  # type: ignore[arg-type]
+            return {"shown": repr(transcript), "rounds": rounds}
+
+        return run
+
+    return {name: work(write) for name, write in files.items()}
+
+
+def _models(tables: Mapping[str, Array]) -> Works:
+    def work(table: Array) -> Callable[[Path], Observation]:
+        def run(folder: Path) -> Observation:
+            ledger = Ledger.create(folder / "ledger.db", epsilon=2)
+            bounds = (list(BOX.low), list(BOX.high))
+            model = PrivateKMeans(2, 1, bounds, n_rounds=2, postprocess="none", ledger=ledger, random_state=3)
+            model.fit(table)
+            model.ledger = None  # its path is this run's own
+            return {
+                "attributes": sorted(vars(model)),
+                "pickle": pickle.dumps(model),
+                "shown": repr(model),
+                "center": model.cluster_centers_.tolist(),
+            }
+
+        return run
+
+    return {name: work(table) for name, table in tables.items()}
+
+
+def _refusals(tables: Mapping[str, Array]) -> Works:
+    bounds = (list(BOX.low), list(BOX.high))
+    refused: list[dict[str, Any]] = [
+        {"ledger": 0.5},
+        {"epsilon": -1},
+        {"epsilon": "1e-30"},
+        {"bounds": None},
+        {"bounds": ([0, 0, 0], [1, 1, 1])},
+        {"bounds": (1, 0)},
+        {"n_clusters": 2**20},
+        {"n_clusters": 0},
+        {"algorithm": "unheard of"},
+    ]
+
+    def work(table: Array) -> Callable[[Path], Observation]:
+        def run(folder: Path) -> Observation:
+            seen: Observation = {}
+            for number, terms in enumerate(refused):
+                given: dict[str, Any] = {
+                    "n_clusters": 2,
+                    "epsilon": 1,
+                    "bounds": bounds,
+                    "n_rounds": 2,
+                    "random_state": 3,
+                } | terms
+                if "ledger" in given:
+                    given["ledger"] = Ledger.in_memory(epsilon=given["ledger"])
+                try:
+                    PrivateKMeans(**given).fit(table)
+                except Exception as error:  # its type and text are what is compared
+                    seen[f"refused {number}"] = f"{type(error).__name__}: {error}"
+                else:
+                    seen[f"taken {number}"] = "was not refused"
+            return seen
+
+        return run
+
+    return {name: work(table) for name, table in tables.items()}
+
+
+def _commands(files: Mapping[str, Callable[[Path], None]], effort: Effort) -> Works:
+    # The command line is above this layer and is called by name, as a shell would call it.
+    runner, app = importlib.import_module("typer.testing").CliRunner(), importlib.import_module("recoup.cli").app
+    bounds = ",".join(f"{name}={a}:{b}" for name, a, b in zip(_NAMES, BOX.low, BOX.high, strict=True))
+    common = ["-k", "2", "--epsilon", "1", "--bounds", bounds, "--seed", "3"]
+
+    def called(arguments: Sequence[str], folder: Path) -> dict[str, Any]:
+        result = runner.invoke(app, list(arguments))
+        streams = {"output": result.stdout, "errors": _PROGRESS.sub("", result.stderr)}
+        if result.exit_code:
+            raise RuntimeError(f"recoup {arguments[0]} ended with {result.exit_code}: {result.stderr[-300:]}")
+        return {name: text.replace(str(folder), "FOLDER") for name, text in streams.items()}
+
+    def work(write: Callable[[Path], None]) -> Callable[[Path], Observation]:
+        def run(folder: Path) -> Observation:
+            table = folder / "table.csv"
+            write(table)
+            ledger = folder / "ledger.db"
+            Ledger.create(ledger, epsilon=3)
+            seen: Observation = {}
+            release_to, cluster_to = str(folder / "t.json"), str(folder / "out")
+            calls = {
+                "release": [str(table), *common, "--rounds", "2", "--ledger", str(ledger), "-o", release_to],
+                "release --json": [str(table), *common, "--rounds", "2", "-o", str(folder / "u.json"), "--json"],
+            }
+            if not effort.quick:
+                calls["cluster"] = [str(table), *common, "--ledger", str(ledger), "-o", cluster_to, "--json"]
+            for name, arguments in calls.items():
+                streams = called([name.split()[0], *arguments], folder)
+                seen |= {f"{name}: {what}": text for what, text in streams.items()}
+            return seen
+
+        return run
+
+    chosen = list(files.items())
+    return {name: work(write) for name, write in (chosen[:7] if effort.quick else chosen)}

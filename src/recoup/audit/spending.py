@@ -1,0 +1,82 @@
+"""What is drawn, against what was paid: every draw by OpenDP, at its price, after its charge.
+
+At each draw the ledger is read through a second connection: it must already hold the price of all draws so far, this
+one included. The price is computed here from the scale that reached the sampler and the public distance of neighbours.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+from recoup.audit.effort import Effort
+from recoup.audit.findings import Finding
+from recoup.audit.sampler import Draw, Heard, listening
+from recoup.audit.subjects import Released, Subject, Terms, ordinary_table, subjects
+from recoup.ledger import Ledger
+
+GROUP: Final = "spending"
+_ROOM: Final = Fraction(1, 10**9)  # OpenDP's own map rounds up by a few units in the last place
+
+
+def attack(effort: Effort) -> Iterator[Finding]:
+    """Release every algorithm with a ledger and follow each draw."""
+    for subject in subjects():
+        for mechanism in subject.mechanisms():
+            for per_person in (1, 3):
+                terms = Terms(mechanism=mechanism, records_per_person=per_person)
+                yield _followed(effort, subject, terms)
+
+
+def _followed(effort: Effort, subject: Subject, terms: Terms) -> Finding:
+    context = terms.context
+    distance = context.sensitivity * terms.records_per_person
+    early: list[str] = []
+    drawn: list[Draw] = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.db"
+        Ledger.create(path, epsilon=4, delta=terms.delta)
+
+        def check(draw: Draw) -> None:
+            drawn.append(draw)
+            price = sum((d.price(distance) for d in drawn), Fraction(0))
+            charged = sum((entry.amount for entry in Ledger(path).entries()), Fraction(0))
+            if charged < price * (1 - _ROOM):
+                early.append(f"draw {len(drawn)} came before its charge")
+
+        with listening(before=check) as heard:
+            # Few records, all in one place: most cells are empty, and have to be drawn for, too.
+            table = ordinary_table(terms.domain, 25, effort.rng(2))[:1].repeat(8, axis=0)
+            released = subject.run(table, terms, seed=effort.seed, ledger=Ledger(path))
+    spent = sum((d.price(distance) for d in heard.draws), Fraction(0))
+    share = spent / context.budget.amount
+    problems = [*early[:1], *_unpaid(share), *_not_drawn(released, heard)]
+    return Finding(
+        group=GROUP,
+        attack="price and order of draws",
+        target=f"{subject.name}, {terms.mechanism}, {terms.records_per_person} a person",
+        tries=len(heard.draws),
+        result="; ".join(problems) or f"{float(share):.9f} of the claim spent, every charge before its draw",
+        passed=not problems,
+        figures={"share_of_claim": float(share)},
+    )
+
+
+def _unpaid(share: Fraction) -> list[str]:
+    return [] if share <= 1 + _ROOM else [f"the noise costs {float(share):.3f} times the claim"]
+
+
+def _not_drawn(released: Released, heard: Heard) -> list[str]:
+    """Values of a transcript that are not what OpenDP answered, one for one."""
+    if not heard.draws:
+        return ["nothing was drawn by OpenDP"]
+    if released.transcript is None:
+        return []
+    answers = [v for draw in heard.draws for v in draw.answers]
+    published = [v for answered in released.transcript.rounds for v in answered.integers]
+    scales = [answered.scale for answered in released.transcript.rounds]
+    problems = [] if answers == published else ["published values are not what OpenDP drew"]
+    return problems + ([] if scales == [draw.scale for draw in heard.draws] else ["a scale is not what was drawn with"])
