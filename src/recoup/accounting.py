@@ -197,9 +197,13 @@ def _largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
         low /= 2
         if low < _SMALLEST_RHO:
             return Fraction(0)
-    high = 2 * low
+    high, step = 2 * low, 1
     while fits(high):
-        low, high = high, 2 * high
+        # By twos where the start is near, as it nearly always is; below delta it is not, and the steps grow.
+        low, high, step = high, high * 2.0 ** max(1, min(step - 7, 64)), step + 1 if step < 8 else 2 * step
+    while high > 2 * low:
+        middle = math.sqrt(low) * math.sqrt(high)
+        low, high = (middle, high) if fits(middle) else (low, middle)
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if fits(middle) else (low, middle)
     return Fraction(low)

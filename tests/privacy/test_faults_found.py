@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from recoup import Box, KMeans, Ledger, Transcript, release
-from recoup.accounting import Price
+from recoup import Box, KMeans, Ledger, Transcript, accounting, release
+from recoup.accounting import Price, epsilon_of_rho
 from recoup.commands.bounds import read_columns
 from recoup.commands.config import read_config
 from recoup.context import Context
@@ -161,6 +161,7 @@ def _parquet(path: Path, columns: dict[str, object], header: bytes | None = None
         ({"x": ["1", "2"], "weight": [1.0, 1.0]}, None),
         ({"x": pa.array([], pa.float64()), "weight": pa.array([], pa.float64())}, None),
         ({"x": [1.0], "weight": [1.0]}, b"[" * 100_000),
+        ({"x": [1.0], "weight": [1.0]}, '{"method": "", "simulated": false, "named": true}'.encode("utf-16")),
     ],
 )
 def test_an_inferred_data_set_of_other_numbers_is_refused(
@@ -254,6 +255,23 @@ def test_a_number_of_records_that_no_file_can_hold_is_refused() -> None:
     for n in (2**63, 10**5000):
         with pytest.raises(ParameterError, match="too large"):
             Context(domain=BOX, epsilon=Fraction(1), n_records=n)
+
+
+def test_an_algorithm_of_a_googol_rounds_is_refused() -> None:
+    for n in (2**31, 10**5000, -(10**5000)):
+        with pytest.raises(ParameterError, match="too large"):
+            KMeans(n_clusters=2, n_rounds=n)
+
+
+def test_a_tiny_epsilon_is_priced_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(accounting, "epsilon_of_rho", lambda rho, delta: calls.append(1) or epsilon_of_rho(rho, delta))
+    accounting._largest_rho.cache_clear()
+    rho = accounting.rho_of(Fraction(1, 10**23), Fraction(1, 10**6))
+    # It took a step for each factor of two between epsilon^2 and delta^2.
+    assert len(calls) < 90
+    assert epsilon_of_rho(rho, Fraction(1, 10**6)) <= Fraction(1, 10**23)
+    accounting._largest_rho.cache_clear()
 
 
 def test_centres_that_overflow_are_refused_without_a_warning() -> None:

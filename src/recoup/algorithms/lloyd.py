@@ -16,6 +16,8 @@ from recoup.queries.base import MAX_SIZE, Array, check_size
 from recoup.queries.voronoi import VoronoiQuery
 from recoup.transcript import Round
 
+_LARGEST_WHOLE = 2**31
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KMeans:
@@ -82,7 +84,10 @@ def noisy_means(context: Context, answered: Round) -> Array:
 
 
 def positive_whole(value: object, name: str) -> int:
-    """Check that a parameter is a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ParameterError(f"{name}={value!r}: give a whole number of at least 1.")
+    """Check that a parameter is a whole number of at least 1, and of ordinary size."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value < _LARGEST_WHOLE:
+        # An integer of thousands of digits cannot even be printed.
+        absurd = isinstance(value, int) and abs(value) >= _LARGEST_WHOLE
+        shown = "too large" if absurd else f"{value!r:.60}"
+        raise ParameterError(f"{name}={shown}: give a whole number of at least 1.")
     return int(value)

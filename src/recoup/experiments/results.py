@@ -133,7 +133,7 @@ class RunStore:
         found: dict[RunKey, Result] = {}
         for line in self.path.read_bytes().splitlines():
             try:
-                result = _result(json.loads(line))
+                result = _result(json.loads(line.decode()))
             except _NO_RUN:
                 continue  # not a finished run, so it is repeated
             found[result.key] = result

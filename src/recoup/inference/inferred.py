@@ -99,7 +99,7 @@ class InferredDataset:
             with pa.OSFile(os.fspath(path)) as file, pq.ParquetFile(file) as parquet:
                 _check_size(parquet.metadata)
                 table = parquet.read()
-            header = json.loads((table.schema.metadata or {})[_METADATA])
+            header = json.loads((table.schema.metadata or {})[_METADATA].decode())
             names = [name for name in table.column_names if name != _WEIGHT]
             if len(set(names)) != len(names) or not all(pa.types.is_floating(kind) for kind in table.schema.types):
                 raise TypeError("other columns")
