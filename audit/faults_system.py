@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -100,21 +101,17 @@ def _after(scenario: Scenario, folder: Path, when: str) -> list[str]:
         return [f"could not be continued ({when}): {type(error).__name__}: {error}"]
 
 
-def _own_file_system(size: int) -> Path | None:
-    """A small file system that only this process sees, or none where that is not permitted."""
+def _own_file_system(top: Path, size: int = 1 << 20) -> bool:
+    """Put a small file system there that only this process sees; false where that is not permitted."""
     libc = ctypes.CDLL(None, use_errno=True)
-    top = Path(tempfile.mkdtemp(prefix="recoup-faults-"))
     if libc.unshare(_CLONE_NEWNS if os.geteuid() == 0 else _CLONE_NEWNS | _CLONE_NEWUSER) != 0:
-        return None
+        return False
     libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None)
-    if libc.mount(b"tmpfs", str(top).encode(), b"tmpfs", 0, f"size={size}".encode()) != 0:
-        return None
-    return top
+    return bool(libc.mount(b"tmpfs", str(top).encode(), b"tmpfs", 0, f"size={size}".encode()) == 0)
 
 
-def _filled(scenario: Scenario, spare: int) -> list[str] | None:
-    top = _own_file_system(1 << 20)
-    if top is None:
+def _filled(scenario: Scenario, top: Path, spare: int) -> list[str] | None:
+    if not _own_file_system(top):
         return None
     folder = top / "case"
     folder.mkdir()
@@ -140,7 +137,8 @@ def full(n: int) -> list[Finding]:
         refused = 0
         for number in range(n):
             spare = (3 * number) % 13
-            ended = child(lambda s=scenario, k=spare: _filled(s, k))  # type: ignore[misc]
+            with tempfile.TemporaryDirectory(prefix="recoup-faults-") as top:
+                ended = child(partial(_filled, scenario, Path(top), spare))
             if ended.code == 0 and ended.said is None:
                 return [_finding("full disk", "not permitted here", 0, [], "no file system of its own may be made")]
             refused += ended.said is not None and ended.said[0] != "done"
@@ -155,9 +153,8 @@ def full(n: int) -> list[Finding]:
 # ---- read-only -------------------------------------------------------------------------------------------------------
 
 
-def _read_only(scenario: Scenario) -> list[str] | None:
-    top = _own_file_system(1 << 20)
-    if top is None:
+def _read_only(scenario: Scenario, top: Path) -> list[str] | None:
+    if not _own_file_system(top):
         return None
     folder = top / "case"
     folder.mkdir()
@@ -177,7 +174,8 @@ def read_only() -> list[Finding]:
     """A folder that cannot be written to."""
     found = []
     for scenario in (Release("laplace"), Save(), Create(), Experiment()):
-        ended = child(lambda s=scenario: _read_only(s))  # type: ignore[misc]
+        with tempfile.TemporaryDirectory(prefix="recoup-faults-") as top:
+            ended = child(partial(_read_only, scenario, Path(top)))
         if ended.code == 0 and ended.said is None:
             return [_finding("read-only folder", "not permitted here", 0, [], "no file system of its own may be made")]
         said = "refused, nothing charged; goes on when it may be written to"

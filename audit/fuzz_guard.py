@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from recoup.errors import RecoupError
 
-SECONDS: Final = 10.0  # for one case, on a machine that others use too
 MEMORY: Final = 1 << 30  # more than before the first case
 LONGEST_MESSAGE: Final = 4_000  # characters
 
@@ -80,9 +79,11 @@ class Guard:
 
     Attributes:
         secret: text of a file that no case may read.
+        seconds: for one case.
     """
 
     secret: str
+    seconds: float
     _own: frozenset[str] = frozenset()
     _active: bool = False
     _broken: list[str] = field(default_factory=list)
@@ -110,7 +111,7 @@ class Guard:
         self._own, self._active = own, True
         self._broken.clear()
         caught: BaseException | None = None
-        signal.setitimer(signal.ITIMER_REAL, SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
         try:
             load()
         except BaseException as error:  # whatever comes out is what we look for

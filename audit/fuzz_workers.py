@@ -73,12 +73,12 @@ class Tally:
 
 
 class _Worker:
-    def __init__(self, seed: int, targets: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, seed: int, targets: Callable[[], dict[str, Any]], seconds: float) -> None:
         self.at = _SPAWN.RawValue(ctypes.c_longlong, -1)
         self.connection, theirs = _SPAWN.Pipe()
         self.folder = tempfile.mkdtemp(prefix="recoup-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
         self.process = _SPAWN.Process(
-            target=_serve, args=(theirs, self.at, seed, targets, Path(self.folder)), daemon=True
+            target=_serve, args=(theirs, self.at, seed, targets, Path(self.folder), seconds), daemon=True
         )
         self.process.start()
         theirs.close()
@@ -103,7 +103,11 @@ class _Worker:
 
 
 def run_chunks(
-    chunks: Iterable[Chunk], seed: int, targets: Callable[[], dict[str, Any]], n_processes: int = 2
+    chunks: Iterable[Chunk],
+    seed: int,
+    targets: Callable[[], dict[str, Any]],
+    n_processes: int = 2,
+    seconds: float = 10.0,  # on a machine that others use too
 ) -> Iterator[tuple[Chunk, Tally]]:
     """Run chunks of cases in processes of their own.
 
@@ -112,13 +116,14 @@ def run_chunks(
         seed: of all cases.
         targets: makes the targets, in each process.
         n_processes: at a time.
+        seconds: for one case.
 
     Returns:
         Each chunk when it is done. After a crash or a standstill the case is a finding, and the rest of its chunk is
         run all the same.
     """
     waiting = list(chunks)[::-1]
-    workers = [_Worker(seed, targets) for _ in range(min(n_processes, len(waiting)))]
+    workers = [_Worker(seed, targets, seconds) for _ in range(min(n_processes, len(waiting)))]
     try:
         while waiting or any(worker.chunk for worker in workers):
             for worker in workers:
@@ -148,7 +153,7 @@ def run_chunks(
                 worker.process.join()
                 text = f"case {number}: exit code {worker.process.exitcode}"
                 worker.end()
-                workers[workers.index(worker)] = _Worker(seed, targets)
+                workers[workers.index(worker)] = _Worker(seed, targets, seconds)
                 if number + 1 < chunk.stop:
                     waiting.append(Chunk(chunk.target, number + 1, chunk.stop))
                 yield Chunk(chunk.target, chunk.start, number + 1), Tally(n=number + 1 - chunk.start, wrong={why: text})
@@ -158,7 +163,12 @@ def run_chunks(
 
 
 def _serve(
-    connection: Connection, at: Any, seed: int, make_targets: Callable[[], dict[str, Any]], folder: Path
+    connection: Connection,
+    at: Any,
+    seed: int,
+    make_targets: Callable[[], dict[str, Any]],
+    folder: Path,
+    seconds: float,
 ) -> None:
     from functools import lru_cache
 
@@ -175,7 +185,7 @@ def _serve(
     case_folder.mkdir()
     targets: dict[str, Any] = {}
     makers = make_targets()
-    guard = Guard(SECRET)
+    guard = Guard(SECRET, seconds)
     # Lazy imports and caches belong to the program, not to a file: they happen before anybody listens.
     for name, make in makers.items():
         targets[name] = target = make()
