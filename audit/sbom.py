@@ -89,7 +89,7 @@ def troubles(document: Mapping[str, Any]) -> list[str]:
 
     >>> troubles({"$schema": "http://schema.example/1", "purl": "pkg:kind/name@1"})
     []
-    >>> troubles({"a": [{"url": "https://registry.example/simple"}]})
+    >>> troubles({"a": [{"url": "https://somewhere.example/files"}]})
     ['a/0/url: an address']
     """
     found = []

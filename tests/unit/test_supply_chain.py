@@ -82,7 +82,7 @@ def test_a_new_version_of_a_direct_dependency_must_be_looked_at():
 
 
 @pytest.mark.parametrize(
-    "line", ["numpy>=2", "--option https://registry.example", "-e .", "x @ file:///a", "numpy==2.*"]
+    "line", ["numpy>=2", "--option https://somewhere.example", "-e .", "x @ file:///a", "numpy==2.*"]
 )
 def test_a_requirements_file_holds_exact_pins_and_no_address(line):
     with pytest.raises(ValueError, match="not an exact pin") as caught:
@@ -165,11 +165,11 @@ def test_a_bad_licence_is_refused_by_name(licence, good):
 
 def raw_document(**more):
     """What the tool writes, in small, with an address and a path wherever it has some."""
-    address = [{"type": "distribution", "url": "https://registry.example/project/numpy"}]
-    text = {"license": {"name": "BSD\nat /home/somebody/licence", "text": {"content": "https://registry.example"}}}
+    address = [{"type": "distribution", "url": "https://somewhere.example/project/numpy"}]
+    text = {"license": {"name": "BSD\nat /home/somebody/licence", "text": {"content": "https://somewhere.example"}}}
     part = {"type": "library", "bom-ref": "numpy==2.0", "name": "NumPy", "version": "2.0", "licenses": [text]}
     extra = {
-        "description": "see https://registry.example",
+        "description": "see https://somewhere.example",
         "externalReferences": address,
         "properties": [{"name": "/a/b"}],
     }
@@ -227,7 +227,7 @@ def test_a_bill_of_materials_with_a_place_or_a_wrong_version_is_refused(more):
         ("/usr/lib/x", True),
         ("in ~/packages", True),
         ("C:\\packages", True),
-        ("www.registry.example", True),
+        ("www.somewhere.example", True),
     ],
 )
 def test_addresses_and_paths_are_told_from_other_text(text, bad):
@@ -259,7 +259,7 @@ def test_a_package_that_is_missing_from_the_answer_is_not_checked_either():
 
 def test_without_a_service_it_says_so_and_ends_well(tmp_path, capsys):
     tool = tmp_path / "pip-audit"
-    tool.write_text("#!/bin/sh\necho 'cannot connect to https://registry.example/x now' >&2\nexit 1\n")
+    tool.write_text("#!/bin/sh\necho 'cannot connect to https://somewhere.example/x now' >&2\nexit 1\n")
     tool.chmod(0o755)
     assert supply_chain.vulnerabilities(tool, 1) == 0
     said = capsys.readouterr().out

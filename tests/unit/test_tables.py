@@ -647,7 +647,8 @@ def test_a_first_line_that_may_be_a_record_is_not_quoted(record: str, tmp_path: 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet", "t.feather", "no such folder", "nul\0.csv"])
 def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
-    refusal(UnreadableFileError, lambda: open_table(tmp_path / name, ["a"]))
+    message = refusal(UnreadableFileError, lambda: open_table(tmp_path / name, ["a"]))
+    assert name.split("\0")[0] in message
 
 
 @pytest.mark.parametrize("name", ["t.csv.gz", "t.parquet", "t.feather", "t.csv.zst"])

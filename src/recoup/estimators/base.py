@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from recoup.algorithms.lloyd import positive_whole
+from recoup.context import Context
 from recoup.curator.source import is_path, source_of
 from recoup.curator.tables import Table, open_table
 from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
-from recoup.errors import DataError, ParameterError
+from recoup.errors import DataError, ParameterError, PostprocessDeclined
+from recoup.inference.infer import infer
+from recoup.inference.refit import refit
 from recoup.queries.base import Array
+from recoup.rounds import Round
+from recoup.transcript import Transcript
+
+_POSTPROCESS = ("auto", "maxent", "mcmc", "none")
+
+
+class Guarded(Protocol):
+    """An algorithm that knows where its released values are too weak to infer from."""
+
+    def declines(self, context: Context, rounds: Sequence[Round]) -> str | None:
+        """Why not to infer, or none."""
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -24,6 +40,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     bounds: Any
     domain: Any
+    epsilon: Any
+    delta: Any
+    n_records: Any
+    records_per_person: Any
+    postprocess: str
+    ledger: Any
+    random_state: Any
+    noise: Any
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn may expect: missing values are allowed, and results are random."""
@@ -31,6 +55,50 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.non_deterministic = True
         return tags
+
+    def _terms(self) -> dict[str, Any]:
+        """The terms of a release that are parameters of every estimator."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "ledger": self.ledger,
+            "records_per_person": self.records_per_person,
+            "n_records": None if self.n_records == "auto" else positive_whole(self.n_records, "n_records"),
+            "random_state": self.random_state,
+            "noise": self.noise,
+        }
+
+    def _check_postprocess(self) -> None:
+        if self.postprocess not in _POSTPROCESS:
+            raise ParameterError(f"postprocess={self.postprocess!r}: choose one of {', '.join(_POSTPROCESS)}.")
+
+    def _read(
+        self, transcript: Transcript, algorithm: Guarded, *, infers_by_itself: bool = True, **choices: Any
+    ) -> Array:
+        """Infer from a transcript where that is wanted and not declined, and return the refitted answer.
+
+        Args:
+            transcript: what was released.
+            algorithm: of that release; it says where released values are too weak to infer from.
+            infers_by_itself: whether postprocess="auto" infers at all.
+            choices: further arguments of `recoup.infer`.
+
+        Returns:
+            The answer in the user's units; `transcript_`, `inferred_`, `declined_` and `privacy_` are set.
+        """
+        rng = harmless(self.random_state)
+        wanted = infers_by_itself if self.postprocess == "auto" else self.postprocess != "none"
+        self.transcript_, self.privacy_ = transcript, transcript.privacy
+        self.inferred_ = self.declined_ = None
+        if wanted and self.postprocess == "auto":
+            self.declined_ = algorithm.declines(transcript.context, transcript.rounds)
+        if self.declined_ is not None:
+            # Of the line that called `fit`, which called this.
+            warnings.warn(f"the last iterate was kept: {self.declined_}", PostprocessDeclined, stacklevel=3)
+        elif wanted:
+            method: Literal["maxent", "mcmc"] = "mcmc" if self.postprocess == "mcmc" else "maxent"
+            self.inferred_ = infer(transcript, method, random_state=rng, **choices)
+        return refit(transcript, self.inferred_, random_state=rng)
 
     def _set_domain(self, domain: Domain) -> None:
         self._domain = domain
@@ -72,11 +140,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return table
 
+    def _rows(self, X: Any) -> Array:
+        """The records as they are; one with a value that is missing or infinite is NaN throughout."""
+        rows = np.concatenate([np.asarray(b, dtype=np.float64) for b in self._table(X).blocks()])
+        return np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, np.nan)
+
     def _unit(self, X: Any) -> Array:
         """The records in the unit domain, exactly; NaN where a value is missing or infinite."""
-        rows = np.concatenate([np.asarray(b, dtype=np.float64) for b in self._table(X).blocks()])
-        rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, np.nan)
-        return self._domain.to_unit(rows)
+        return self._domain.to_unit(self._rows(X))
 
 
 def harmless(random_state: Any) -> np.random.Generator:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
@@ -13,19 +12,14 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from recoup.algorithms.lloyd import positive_whole
 from recoup.algorithms.logistic import LogisticRegression, trust_in_base
 from recoup.curator.tables import open_table
 from recoup.driver import release
-from recoup.errors import DataError, ParameterError, PostprocessDeclined
-from recoup.estimators.base import PrivateEstimator, harmless
+from recoup.errors import DataError
+from recoup.estimators.base import PrivateEstimator
 from recoup.estimators.labels import codes_of, declared_classes, open_labelled
-from recoup.inference.infer import infer
-from recoup.inference.refit import refit
 from recoup.ledger import Ledger
 from recoup.queries.base import Array
-
-_POSTPROCESS = ("auto", "maxent", "mcmc", "none")
 
 
 class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
@@ -136,8 +130,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         Returns:
             The fitted estimator.
         """
-        if self.postprocess not in _POSTPROCESS:
-            raise ParameterError(f"postprocess={self.postprocess!r}: choose one of {', '.join(_POSTPROCESS)}.")
+        self._check_postprocess()
         classes = declared_classes(self.classes)
         labelled = open_labelled(X, y, self.bounds, classes)
         algorithm = LogisticRegression(
@@ -150,32 +143,15 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             algorithm,
             labelled.source,
             domain=labelled.records,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            ledger=self.ledger,
-            records_per_person=self.records_per_person,
-            n_records=None if self.n_records == "auto" else positive_whole(self.n_records, "n_records"),
-            random_state=self.random_state,
-            noise=self.noise,
+            **self._terms(),
             path=transcript_path,
             resume=resume,
             on_round=on_round,
         )
         self._set_domain(labelled.features)
-        self.transcript_ = transcript
-        rng = harmless(self.random_state)
-        self.inferred_ = None
-        self.declined_ = (
-            algorithm.declines(transcript.context, transcript.rounds) if self.postprocess == "auto" else None
-        )
-        if self.declined_ is not None:
-            warnings.warn(f"the last iterate was kept: {self.declined_}", PostprocessDeclined, stacklevel=2)
-        elif self.postprocess != "none":
-            self.inferred_ = infer(transcript, "mcmc" if self.postprocess == "mcmc" else "maxent", random_state=rng)
-        answer = refit(transcript, self.inferred_, random_state=rng)
+        answer = self._read(transcript, algorithm)
         self.coef_, self.intercept_ = answer[None, :-1], answer[-1:]
         self.classes_ = np.array(classes)
-        self.privacy_ = transcript.privacy
         return self
 
     def decision_function(self, X: Any) -> Array:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Self, cast
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from recoup.algorithms.gmm import GaussianMixture, Mixture, log_joint
 from recoup.algorithms.lloyd import positive_whole
 from recoup.driver import release
-from recoup.errors import ParameterError, PostprocessDeclined
 from recoup.estimators.base import PrivateEstimator, harmless
-from recoup.inference.infer import infer
-from recoup.inference.refit import refit
 from recoup.ledger import Ledger
 from recoup.queries.base import Array
 
-_POSTPROCESS = ("auto", "maxent", "mcmc", "none")
 _SUPPORT_POINTS = 5000  # twice as many take twice as long and change the likelihood by less than a seed does
 
 
@@ -130,8 +125,7 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
         Returns:
             The fitted estimator.
         """
-        if self.postprocess not in _POSTPROCESS:
-            raise ParameterError(f"postprocess={self.postprocess!r}: choose one of {', '.join(_POSTPROCESS)}.")
+        self._check_postprocess()
         rounds = {} if self.n_rounds == "auto" else {"n_rounds": self.n_rounds}
         algorithm = GaussianMixture(n_components=self.n_components, **rounds)
         domain, source = self._source(X)
@@ -139,32 +133,15 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
             algorithm,
             source,
             domain=domain,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            ledger=self.ledger,
-            records_per_person=self.records_per_person,
-            n_records=None if self.n_records == "auto" else positive_whole(self.n_records, "n_records"),
-            random_state=self.random_state,
-            noise=self.noise,
+            **self._terms(),
             path=transcript_path,
             resume=resume,
             on_round=on_round,
         )
         self._set_domain(domain)
-        self.transcript_ = transcript
-        rng = harmless(self.random_state)
-        self.inferred_ = self.declined_ = None
-        if self.postprocess == "auto":
-            self.declined_ = algorithm.declines(transcript.context, transcript.rounds)
-        if self.declined_ is not None:
-            warnings.warn(f"the last iterate was kept: {self.declined_}", PostprocessDeclined, stacklevel=2)
-        elif self.postprocess != "none":
-            method = "maxent" if self.postprocess == "auto" else cast(Literal["maxent", "mcmc"], self.postprocess)
-            self.inferred_ = infer(transcript, method, random_state=rng, n_points=_SUPPORT_POINTS)
-        answer = refit(transcript, self.inferred_, random_state=rng)
+        answer = self._read(transcript, algorithm, n_points=_SUPPORT_POINTS)
         d = domain.n_columns
         self.weights_, self.means_, self.covariances_ = answer[:, 0], answer[:, 1 : 1 + d], answer[:, 1 + d :]
-        self.privacy_ = transcript.privacy
         return self
 
     def score_samples(self, X: Any) -> Array:
@@ -220,8 +197,7 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
 
     def _log_joint(self, X: Any) -> Array:
         """Of records scaled by the bounds, neither clamped nor projected: a density is that of the record itself."""
-        rows = np.concatenate([np.asarray(b, dtype=np.float64) for b in self._table(X).blocks()])
-        rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, np.nan)
+        rows = self._rows(X)
         half = self._half_widths()
         middle = np.array(self._domain.low) + half
         variances = (self.covariances_ / half**2).mean(axis=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
@@ -19,16 +18,13 @@ from recoup.component_planner import plan_components
 from recoup.context import Context
 from recoup.domain import Domain
 from recoup.driver import release
-from recoup.errors import DataError, ParameterError, PostprocessDeclined
-from recoup.estimators.base import PrivateEstimator, harmless
-from recoup.inference.infer import infer
-from recoup.inference.refit import refit
+from recoup.errors import DataError, ParameterError
+from recoup.estimators.base import PrivateEstimator
 from recoup.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.transcript import Transcript
 
 _ALGORITHMS = ("auto", "covariance", "power")
-_POSTPROCESS = ("auto", "maxent", "mcmc", "none")
 
 
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
@@ -139,40 +135,22 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         """
         if self.algorithm not in _ALGORITHMS:
             raise ParameterError(f"algorithm={self.algorithm!r}: choose one of {', '.join(_ALGORITHMS)}.")
-        if self.postprocess not in _POSTPROCESS:
-            raise ParameterError(f"postprocess={self.postprocess!r}: choose one of {', '.join(_POSTPROCESS)}.")
+        self._check_postprocess()
         domain, source = self._source(X)
         algorithm = self._algorithm(domain)
         transcript = release(
             algorithm,
             source,
             domain=domain,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            ledger=self.ledger,
-            records_per_person=self.records_per_person,
-            n_records=None if self.n_records == "auto" else positive_whole(self.n_records, "n_records"),
-            random_state=self.random_state,
-            noise=self.noise,
+            **self._terms(),
             path=transcript_path,
             resume=resume,
             on_round=on_round,
         )
         self._set_domain(domain)
-        self.transcript_ = transcript
-        rng = harmless(self.random_state)
-        self.inferred_ = self.declined_ = None
-        if self.postprocess == "auto" and isinstance(algorithm, PowerPCA):
-            self.declined_ = algorithm.declines(transcript.context, transcript.rounds)
-        if self.declined_ is not None:
-            warnings.warn(f"the last iterate was kept: {self.declined_}", PostprocessDeclined, stacklevel=2)
-        elif self.postprocess in ("maxent", "mcmc") or (self.postprocess == "auto" and isinstance(algorithm, PowerPCA)):
-            method: Literal["maxent", "mcmc"] = "mcmc" if self.postprocess == "mcmc" else "maxent"
-            self.inferred_ = infer(transcript, method, random_state=rng)
-        answer = refit(transcript, self.inferred_, random_state=rng)
+        answer = self._read(transcript, algorithm, infers_by_itself=isinstance(algorithm, PowerPCA))
         self.mean_, self.components_ = answer[0], answer[1:]
         self._set_variances(algorithm, transcript)
-        self.privacy_ = transcript.privacy
         self._n_features_out = len(self.components_)
         return self
 
