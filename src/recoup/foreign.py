@@ -26,6 +26,7 @@ from recoup.queries.base import Array, Query
 from recoup.queries.registry import query_from_json
 from recoup.queries.voronoi import VoronoiQuery
 from recoup.rounds import Round
+from recoup.strict_json import TwiceError, no_constants, unique_names
 from recoup.transcript import NEIGHBOURS_CLAIMED, Transcript
 
 FORMAT = "recoup-foreign"
@@ -134,8 +135,8 @@ def load_foreign(path: str | os.PathLike[str]) -> Transcript:
     except OSError as error:
         raise TranscriptFormatError(f"{path} cannot be read: {error.strerror}.") from None
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constants)
-    except _TwiceError as twice:
+        value = json.loads(text, object_pairs_hook=unique_names, parse_constant=no_constants)
+    except TwiceError as twice:
         raise TranscriptFormatError(f"{path} names {str(twice)!r:.60} twice in one place.") from None
     except (ValueError, RecursionError) as error:
         where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
@@ -314,20 +315,3 @@ def _algorithm(
     if isinstance(algorithm, Clustering) and len(answer) != algorithm.n_clusters:
         raise ParameterError(f"the rounds have {len(answer)} clusters, and the algorithm {algorithm.n_clusters}.")
     return algorithm
-
-
-class _TwiceError(Exception):
-    """A JSON object holds a name twice."""
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value: dict[str, Any] = {}
-    for name, item in pairs:
-        if name in value:
-            raise _TwiceError(name)
-        value[name] = item
-    return value
-
-
-def _no_constants(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")

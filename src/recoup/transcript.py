@@ -24,6 +24,7 @@ from recoup.domain import domain_from_json
 from recoup.errors import RecoupError, TranscriptError, TranscriptFormatError, TranscriptVersionError
 from recoup.files import write_whole
 from recoup.rounds import Round, fraction_from_json, round_from_json, round_to_json, stated_from_json
+from recoup.strict_json import no_constants, unique_names
 from recoup.version import __version__
 
 __all__ = ["CLAIMED", "FOREIGN_VERSION", "FORMAT", "NOT_PRIVATE", "SCHEMA_VERSION", "Round", "Transcript"]
@@ -140,7 +141,7 @@ class Transcript:
         except OSError as error:
             raise TranscriptFormatError(f"{path} cannot be read: {error.strerror}.") from None
         try:
-            value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constants)
+            value = json.loads(text, object_pairs_hook=unique_names, parse_constant=no_constants)
         except (ValueError, RecursionError):
             raise TranscriptFormatError(f"{path} is not complete JSON: it was truncated, or is another file.") from None
         return cls.from_json(value)
@@ -232,14 +233,3 @@ def _from_body(body: Mapping[str, Any]) -> Transcript:
 def _checksum(body: Mapping[str, Any]) -> str:
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("duplicate key")
-    return value
-
-
-def _no_constants(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from recoup.errors import ParameterError
+from recoup.strict_json import TwiceError, unique_names
 
 SUFFIXES = (".toml", ".json")
 _LARGEST_FILE = 4 << 20  # bytes: thousands of columns
@@ -65,28 +66,15 @@ def settings_from_text(
     number: Any = Written if exact else float
     try:
         if suffix == ".json":
-            return json.loads(text, object_pairs_hook=_unique, parse_float=number)
+            return json.loads(text, object_pairs_hook=unique_names, parse_float=number)
         import tomllib
 
         # The parser takes time by the square of the parts of a dotted name.
         if max(line.count(".") for line in text.split("\n")) > _MOST_DOTS:
             raise ValueError("a line holds too many dots")
         return tomllib.loads(text, parse_float=number)
-    except _TwiceError as twice:
+    except TwiceError as twice:
         raise error(f"the {what} names {str(twice)!r} twice: declare it once.") from None
     except (ValueError, RecursionError) as found:
         kind = "JSON" if suffix == ".json" else "TOML"
         raise error(f"the {what} is not {kind}: {found}.") from None
-
-
-class _TwiceError(Exception):
-    """A JSON object holds a name twice."""
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value: dict[str, Any] = {}
-    for name, item in pairs:
-        if name in value:
-            raise _TwiceError(name)
-        value[name] = item
-    return value

@@ -147,7 +147,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _unit(self, X: Any) -> Array:
         """The records in the unit domain, exactly; NaN where a value is missing or infinite."""
-        return self._domain.to_unit(self._rows(X))
+        rows = self._rows(X)  # says so if nothing is fitted yet
+        return self._domain.to_unit(rows)
 
 
 def harmless(random_state: Any) -> np.random.Generator:

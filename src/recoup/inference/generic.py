@@ -12,8 +12,7 @@ from recoup.algorithms.base import Refittable
 from recoup.context import Context
 from recoup.errors import ParameterError
 from recoup.inference.evidence import Evidence, Part
-from recoup.inference.measure import Measure, Mixture, drawn_support, observations, total_of
-from recoup.inference.newton import solve
+from recoup.inference.measure import Measure, Mixture, drawn_support, explained, total_of
 from recoup.queries.base import Array, Query
 
 _LARGEST_TABLE = 2**26  # values of all rows on the support: half a gigabyte
@@ -46,21 +45,8 @@ def infer_generic(
     n_points = max(min(n_points, _LARGEST_TABLE // max(n_rows, 1)), _FEWEST_POINTS)
     total = total_of(context, rounds)
     points = support_of(evidence, n_points, total, rng)
-    blocks, observed, scales, laws = observations(context, rounds, points, total)
-    base = np.full(len(points), total / len(points))
-    if not blocks:
-        return Measure(points=points, weights=base, solution=None)
-    solution = solve(
-        blocks,
-        observed,
-        scales,
-        base,
-        temperature=pseudo_records(evidence) / total,
-        noise=laws,
-        tolerance=tolerance,
-        max_steps=max_steps,
-    )
-    return Measure(points=points, weights=solution.measure, solution=solution)
+    temperature = pseudo_records(evidence) / total
+    return explained(context, rounds, points, total, temperature=temperature, tolerance=tolerance, max_steps=max_steps)
 
 
 def _counts(query: Query, context: Context) -> bool:

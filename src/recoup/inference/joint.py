@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from recoup.inference.evidence import Evidence
-from recoup.inference.measure import FIRST_LOOK, Measure, Mixture, drawn_support, observations, temperature_of, total_of
-from recoup.inference.newton import solve
+from recoup.inference.measure import FIRST_LOOK, Measure, Mixture, drawn_support, explained, temperature_of, total_of
 from recoup.queries.base import Array
 from recoup.queries.grid import GridQuery
 from recoup.queries.voronoi import VoronoiQuery
@@ -46,21 +45,11 @@ def infer_joint(evidence: Evidence, rng: np.random.Generator, *, n_points: int) 
     found: Measure | None = None
     for _ in range(_PASSES):
         points = _support(evidence, looks, found, total, n_points, rng)
-        blocks, observed, scales, laws = observations(context, rounds, points, total)
-        base = np.full(len(points), total / len(points))
-        if not blocks:
-            return Measure(points=points, weights=base, solution=None)
-        solution = solve(
-            blocks,
-            observed,
-            scales,
-            base,
-            temperature=temperature,
-            noise=laws,
-            tolerance=_TOLERANCE,
-            max_steps=_MAX_STEPS,
+        found = explained(
+            context, rounds, points, total, temperature=temperature, tolerance=_TOLERANCE, max_steps=_MAX_STEPS
         )
-        found = Measure(points=points, weights=solution.measure, solution=solution)
+        if found.solution is None:
+            break
     assert found is not None
     return found
 

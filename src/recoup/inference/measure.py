@@ -27,6 +27,7 @@ from recoup.transcript import Round
 
 FIRST_LOOK = (GridQuery, HistogramQuery)
 _MAX_GRID_ROWS = 600
+_MAX_STEPS = 60
 _UNIFORM_SHARE = 0.03
 _MEAN_SPREADS = (0.02, 0.05, 0.1, 0.2)
 _JITTERS = (0.02, 0.05, 0.1)
@@ -90,23 +91,42 @@ def infer_measure(
     found: Measure | None = None
     for _ in range(n_passes):
         points = drawn_support(context, rounds, found, total, n_points, rng, mixture)
-        blocks, observed, scales, laws = observations(context, rounds, points, total)
-        weights = np.full(n_points, total / n_points)
-        if not blocks:
-            return Measure(points=points, weights=weights, solution=None)
-        solution = solve(
-            blocks,
-            observed,
-            scales,
-            weights,
-            temperature=temperature_of(strength_of(context, rounds) if strength is None else strength, rounds),
-            noise=laws,
-            tolerance=tolerance,
-            max_steps=60,
+        temperature = temperature_of(strength_of(context, rounds) if strength is None else strength, rounds)
+        found = explained(
+            context, rounds, points, total, temperature=temperature, tolerance=tolerance, max_steps=_MAX_STEPS
         )
-        found = Measure(points=points, weights=solution.measure, solution=solution)
+        if found.solution is None:
+            break
     assert found is not None
     return found
+
+
+def explained(
+    context: Context,
+    rounds: Sequence[Round],
+    points: Array,
+    total: float,
+    *,
+    temperature: float,
+    tolerance: float,
+    max_steps: int,
+) -> Measure:
+    """The measure on a support, of this total, that explains the rounds; even if there is nothing to explain."""
+    blocks, observed, scales, laws = observations(context, rounds, points, total)
+    base = np.full(len(points), total / len(points))
+    if not blocks:
+        return Measure(points=points, weights=base, solution=None)
+    solution = solve(
+        blocks,
+        observed,
+        scales,
+        base,
+        temperature=temperature,
+        noise=laws,
+        tolerance=tolerance,
+        max_steps=max_steps,
+    )
+    return Measure(points=points, weights=solution.measure, solution=solution)
 
 
 def effective_epsilon(context: Context, share: float = 1.0) -> float:
