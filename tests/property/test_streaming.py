@@ -84,6 +84,22 @@ def test_a_csv_cell_is_read_the_same_alone_and_among_others(cells: list[str]) ->
     np.testing.assert_array_equal(read([*cells, "x"])[:-1], alone)
 
 
+@pytest.mark.parametrize("cached_bytes", [1, 24, 100, 2**20])
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_totals_of_a_file_do_not_depend_on_the_parts_it_is_added_up_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached_bytes: int, threads: str
+) -> None:
+    x = np.random.default_rng(5).uniform(-1.2, 1.2, (500, 3))
+    x[::50] = np.nan
+    query = VoronoiQuery(centers=np.random.default_rng(6).uniform(-1, 1, (4, 3)))
+    factors, domain = np.full(query.size, 2.0**20), L1Ball([-1] * 3, [1] * 3, ("a", "b", "c"))
+    pq.write_table(pa.table(dict(zip("abc", x.T, strict=True))), tmp_path / "x.parquet", row_group_size=170)
+    expected = open_source(x, L1Ball([-1] * 3, [1] * 3)).total(query, factors)
+    monkeypatch.setattr(source, "_CACHED_BYTES", cached_bytes)
+    monkeypatch.setenv("RECOUP_NUM_THREADS", threads)
+    assert open_source(tmp_path, domain).total(query, factors) == expected
+
+
 class Huge:
     """Stands for a query: whatever the records, a part of the total is 2^62."""
 

@@ -26,7 +26,7 @@ from recoup.audit.observed import Observation, differences, observe
 from recoup.audit.subjects import BOX, Subject, Terms, ordinary_table, subjects
 from recoup.domain import Box
 from recoup.driver import release
-from recoup.estimators import PrivateKMeans
+from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
 from recoup.ledger import Ledger
 from recoup.queries.base import Array
 
@@ -47,6 +47,13 @@ _CELLS: Final[Mapping[str, str]] = {
     "a long text": "z" * 5000,
 }
 
+_MODELS: Final[Mapping[Callable[..., Any], Mapping[str, Any]]] = {
+    PrivateKMeans: {"n_clusters": 2, "n_rounds": 2},
+    PrivateGaussianMixture: {"n_components": 2, "n_rounds": 2},
+    PrivateLogisticRegression: {"n_rounds": 2},
+    PrivatePCA: {"n_components": 1},
+}
+
 
 def attack(effort: Effort) -> Iterator[Finding]:
     """Compare all that can be seen for tables of many kinds, with every algorithm, in Python and by command."""
@@ -62,7 +69,8 @@ def attack(effort: Effort) -> Iterator[Finding]:
     yield _compared(effort, "lists of rows", _releases(first, "laplace", _rows(few)))
     yield _compared(effort, "CSV files", _on_files(_csv_files(few, many)))
     yield _compared(effort, "Parquet files", _on_files(_parquet_files(few, many)))
-    yield _compared(effort, "PrivateKMeans and its attributes", _models(arrays))
+    for kind, terms in _MODELS.items():
+        yield _compared(effort, f"{kind.__name__} and its attributes", _models(kind, terms, arrays))
     yield _compared(effort, "what is refused, and how", _refusals(arrays), should_fail=True)
     yield _compared(effort, "recoup release and recoup cluster", _commands(_csv_files(few, many), effort))
 
@@ -195,20 +203,18 @@ def _on_files(files: Mapping[str, Callable[[Path], None]]) -> Works:
     return {name: work(write) for name, write in files.items()}
 
 
-def _models(tables: Mapping[str, Array]) -> Works:
+def _models(kind: Callable[..., Any], terms: Mapping[str, Any], tables: Mapping[str, Array]) -> Works:
     def work(table: Array) -> Callable[[Path], Observation]:
+        # The record that tables differ by also has the one unheard-of label.
+        labels = np.where(np.arange(len(table)) == 15, 7, np.arange(len(table)) % 2)
+
         def run(folder: Path) -> Observation:
             ledger = Ledger.create(folder / "ledger.db", epsilon=2)
             bounds = (list(BOX.low), list(BOX.high))
-            model = PrivateKMeans(2, 1, bounds, n_rounds=2, postprocess="none", ledger=ledger, random_state=3)
-            model.fit(table)
+            model = kind(epsilon=1, bounds=bounds, postprocess="none", ledger=ledger, random_state=3, **terms)
+            model.fit(table, labels)
             model.ledger = None  # its path is this run's own
-            return {
-                "attributes": sorted(vars(model)),
-                "pickle": pickle.dumps(model),
-                "shown": repr(model),
-                "center": model.cluster_centers_.tolist(),
-            }
+            return {"attributes": sorted(vars(model)), "pickle": pickle.dumps(model), "shown": repr(model)}
 
         return run
 

@@ -7,11 +7,10 @@ anew in every round, block by block.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recoup.curator.columns import Columns
 from recoup.curator.spark import SparkSource, SparkTable
@@ -19,11 +18,12 @@ from recoup.curator.tables import Block, Table, open_table
 from recoup.domain import Domain
 from recoup.kernels.fixed_point import fixed_point_rows
 from recoup.kernels.fixed_point_columns import fixed_point_columns
-from recoup.kernels.threads import over_row_ranges
-from recoup.queries.base import Array, Query
+from recoup.kernels.threads import in_order, over_row_ranges
+from recoup.queries.base import Array, Integers, Query, Records
 
 _LARGEST_BLOCK = 2**24  # rows; 64-bit totals of a block of 2^30-bounded contributions stay exact
 _LARGEST_SUM = 2**32  # rows; so do 64-bit sums of the totals of so many
+_CACHED_BYTES = 2**19  # of records that are made and added up before the next ones are made
 
 
 class Source(Protocol):
@@ -50,21 +50,30 @@ class TableSource:
 
     def __init__(self, table: Table, domain: Domain, *, keep: bool) -> None:
         self._table, self._domain, self._keep = table, domain, keep
-        self._kept: list[NDArray[np.int32]] | None = None
+        self._kept: list[Records] | None = None
 
     def total(self, query: Query, factors: Array) -> list[int]:
         """The exact sum over records of trunc(contribution * factors)."""
         total, part, n_added = [0] * query.size, np.zeros(query.size, dtype=np.int64), 0
-        for records in self.records():
-            for start in range(0, len(records), _LARGEST_BLOCK):
-                block = records[start : start + _LARGEST_BLOCK]
-                if n_added + len(block) > _LARGEST_SUM:
-                    total, part, n_added = _added(total, part), np.zeros_like(part), 0
-                part += query.integer_total(block, factors)
-                n_added += len(block)
+        for n_records, added in self._totals(query, factors):
+            if n_added + n_records > _LARGEST_SUM:
+                total, part, n_added = _added(total, part), np.zeros_like(part), 0
+            part += added
+            n_added += n_records
         return _added(total, part)
 
-    def records(self) -> Iterator[NDArray[np.int32]]:
+    def _totals(self, query: Query, factors: Array) -> Iterator[tuple[int, Integers]]:
+        if self._keep:
+            for records in self.records():
+                for start in range(0, len(records), _LARGEST_BLOCK):
+                    part = records[start : start + _LARGEST_BLOCK]
+                    yield len(part), query.integer_total(part, factors)
+            return
+        yield from in_order(
+            lambda block: (len(block), _block_total(block, self._domain, query, factors)), self._table.blocks()
+        )
+
+    def records(self) -> Iterator[Records]:
         """The fixed-point records, block by block: for algorithms that hold records instead of asking for totals."""
         if self._kept is not None:
             yield from self._kept
@@ -79,12 +88,23 @@ class TableSource:
             self._kept = kept
 
 
-def _added(total: list[int], part: NDArray[np.int64]) -> list[int]:
+def _added(total: list[int], part: Integers) -> list[int]:
     # Python's integers: a sum over all records need not fit into 64 bits.
     return [a + b for a, b in zip(total, part.tolist(), strict=True)]
 
 
-def fixed_records(rows: Block, domain: Domain) -> NDArray[np.int32]:
+def _block_total(rows: Block, domain: Domain, query: Query, factors: Array) -> Integers:
+    # Records are made in small parts, which are still in the cache when they are added up.
+    convert, n_rows = _converter(rows, domain), max(1, _CACHED_BYTES // (4 * rows.shape[1]))
+    records, total = np.empty((min(n_rows, len(rows)), rows.shape[1]), dtype=np.int32), np.zeros(query.size, np.int64)
+    for start in range(0, len(rows), n_rows):
+        part = records[: min(n_rows, len(rows) - start)]
+        convert(start, start + len(part), part)
+        total += query.integer_total(part, factors)
+    return total
+
+
+def fixed_records(rows: Block, domain: Domain) -> Records:
     """Clamp, scale, project and round rows in the user's units; rows with a non-finite value are marked as dropped.
 
     Args:
@@ -94,17 +114,27 @@ def fixed_records(rows: Block, domain: Domain) -> NDArray[np.int32]:
     Returns:
         One fixed-point record a row, the same for every layout.
     """
+    convert, records = _converter(rows, domain), np.empty(rows.shape, dtype=np.int32)
+    over_row_ranges(lambda start, stop: convert(start, stop, records[start:stop]), len(rows))
+    return records
+
+
+def _converter(rows: Block, domain: Domain) -> Callable[[int, int, Records], None]:
+    # Writes the rows from one to before another as records.
     shape, radius = domain.shape()
     low, high = np.array(domain.low), np.array(domain.high)
-    records = np.empty(rows.shape, dtype=np.int32)
     if isinstance(rows, np.ndarray) and rows.flags.c_contiguous:
-        over_row_ranges(lambda a, b: fixed_point_rows(rows[a:b], low, high, shape, radius, records[a:b]), len(rows))
-        return records
-    # Kept in a variable until the kernels are done: they know no more than addresses.
+        return lambda start, stop, records: fixed_point_rows(rows[start:stop], low, high, shape, radius, records)
     columns = rows if isinstance(rows, Columns) else Columns(tuple(rows.T), len(rows))
+
     where, narrow = columns.addresses, columns.narrow
-    over_row_ranges(lambda a, b: fixed_point_columns(where, narrow, a, b, low, high, shape, radius, records), len(rows))
-    return records
+
+    def convert(start: int, stop: int, records: Records) -> None:
+        # The columns must live as long as this function: kernels know no more than where they are.
+        assert len(columns) >= stop
+        fixed_point_columns(where, narrow, start, stop, low, high, shape, radius, records)
+
+    return convert
 
 
 def open_source(X: object, domain: Domain) -> Source:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from recoup.kernels.transpose import rows_of_columns
+
 DROPPED = np.iinfo(np.int32).min  # first column of a record that contributes nothing
 TILE = 128  # rows worked on together
 _GRID = 2.0**30
@@ -51,9 +53,7 @@ def fixed_point_rows(
         elif shape == 2:
             _onto_l2_ball(tile, radius, size)
         onto_grid(tile, off, whole)
-        for b in range(n_rows):
-            for j in range(d):
-                records[start + b, j] = whole[j, b]
+        rows_of_columns(whole, start, n_rows, records)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

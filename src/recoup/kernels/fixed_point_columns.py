@@ -10,6 +10,7 @@ from numba import carray, njit, types
 from numba.extending import intrinsic
 
 from recoup.kernels.fixed_point import TILE, _onto_l1_ball, _onto_l2_ball, onto_grid
+from recoup.kernels.transpose import rows_of_columns
 
 
 def _pointer_to(kind):
@@ -38,7 +39,7 @@ def fixed_point_columns(
     high,  # IN   (d,)
     shape,  # IN   0 box, 1 L1 ball, 2 L2 ball
     radius,  # IN   of the ball
-    records,  # OUT  (n, d) int32, rows start to stop: as fixed_point_rows writes them, bit for bit
+    records,  # OUT  (stop - start, d) int32: as fixed_point_rows writes them, bit for bit
 ):
     """Write rows of a columnar table as fixed-point records; a row with a non-finite value is dropped."""
     d = addresses.shape[0]
@@ -59,9 +60,7 @@ def fixed_point_columns(
         elif shape == 2:
             _onto_l2_ball(tile, radius, size)
         onto_grid(tile, off, whole)
-        for b in range(n_rows):
-            for j in range(d):
-                records[first + b, j] = whole[j, b]
+        rows_of_columns(whole, first - start, n_rows, records)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

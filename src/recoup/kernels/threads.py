@@ -6,10 +6,12 @@ Such a runtime would break under fork, or abort when two Python threads enter it
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _MIN_ROWS_PER_THREAD = 16_384
@@ -35,3 +37,34 @@ def over_row_ranges(work: Callable[[int, int], Result], n_rows: int) -> list[Res
         return [work(0, n_rows)]
     with ThreadPoolExecutor(n) as pool:
         return list(pool.map(work, edges[:-1], edges[1:]))
+
+
+def in_order(work: Callable[[Item], Result], items: Iterator[Item]) -> Iterator[Result]:
+    """Yield `work(item)` for each item, in order, while threads work on the next ones.
+
+    Args:
+        work: pure; it runs on several items at a time.
+        items: read in the calling thread, at most one for each thread ahead, so that memory stays bounded.
+
+    Returns:
+        The results; an error of `work` comes in place of its result, one of `items` as soon as it is read.
+
+    Guarantees: whoever stops early, by an error or by closing, leaves no thread behind.
+
+    >>> list(in_order(abs, iter([-1, 2, -3])))
+    [1, 2, 3]
+    """
+    n = n_threads()
+    if n == 1:
+        yield from map(work, items)
+        return
+    pool, ahead = ThreadPoolExecutor(n), deque[Future[Result]]()
+    try:
+        for item in items:
+            ahead.append(pool.submit(work, item))
+            if len(ahead) > n:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

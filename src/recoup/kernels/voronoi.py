@@ -15,6 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from recoup.kernels.fixed_point import DROPPED, TILE
+from recoup.kernels.transpose import columns_of_rows
 
 _STEP, _NARROW_STEP = 2.0**-30, np.float32(2.0**-30)
 NO_SUMS, ABSOLUTE, RELATIVE = 0, 1, 2
@@ -152,23 +153,26 @@ def _nearest_of_records(
     narrow,  # IN   (k, d) float32: the centres
     halves,  # IN   (k,) float32: half of each centre's squared length
     error,  # IN   float32: a lead that single precision can be trusted with
-    rows,  # scratch (TILE, d) float32
+    whole,  # scratch (d, TILE) int32
     tile,  # scratch (d, TILE) float32
     scratch,  # scratch (4, TILE) float32
     cells,  # OUT  (TILE,) int32
 ):
     """Write the index of each record's nearest centre; ties go to the lowest index."""
     n_cells, d = centers.shape
-    for b in range(size):
-        for j in range(d):
-            rows[b, j] = np.float32(records[start + b, j]) * _NARROW_STEP
-    for b in range(size):
-        for j in range(d):
-            tile[j, b] = rows[b, j]
+    columns_of_rows(records, start, size, whole)
+    for j in range(d):
+        for b in range(TILE):
+            tile[j, b] = np.float32(whole[j, b]) * _NARROW_STEP
     best, rival = scratch[2], scratch[3]
     _scores_of_tile(tile, narrow, halves, scratch[0], scratch[1], best, rival, cells)
+    # Counted first, without a branch, since most tiles have none. Also true where a score is not a number.
+    n_unsure = 0
     for b in range(size):
-        # Also true where a score is not a number.
+        n_unsure += not rival[b] - best[b] > error
+    if n_unsure == 0:
+        return
+    for b in range(size):
         if not rival[b] - best[b] > error:
             smallest = np.inf
             for k in range(n_cells):
@@ -212,14 +216,14 @@ def voronoi_totals(
 ):
     """Add each record's integer contribution to its cell."""
     n, d = records.shape
-    rows, tile, x = np.empty((TILE, d), np.float32), np.zeros((d, TILE), np.float32), np.empty(d)
+    whole, tile, x = np.zeros((d, TILE), np.int32), np.empty((d, TILE), np.float32), np.empty(d)
     scratch, cells = np.empty((4, TILE), np.float32), np.empty(TILE, np.int32)
     narrow, halves, narrow_error = centers.astype(np.float32), np.empty(len(centers), np.float32), np.float32(error)
     for k in range(len(centers)):
         halves[k] = 0.5 * np.sum(centers[k] * centers[k])
     for start in range(0, n, TILE):
         size = min(TILE, n - start)
-        _nearest_of_records(records, start, size, centers, narrow, halves, narrow_error, rows, tile, scratch, cells)
+        _nearest_of_records(records, start, size, centers, narrow, halves, narrow_error, whole, tile, scratch, cells)
         for b in range(size):
             if records[start + b, 0] == DROPPED:
                 continue
