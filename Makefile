@@ -9,7 +9,7 @@ PEER := $(PEER_VENV)/.installed
 SBOM := build/venv-sbom/.installed
 ADVISORIES := build/venv-vulnerabilities/.installed
 
-.PHONY: help venv demo test test-integration lint format bench audit audit-quick docs examples requirements dependencies sbom vulnerabilities wheel clean
+.PHONY: help venv demo test test-integration lint format bench audit audit-quick mutate docs examples requirements dependencies sbom vulnerabilities wheel clean
 
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -67,12 +67,19 @@ audit: $(STAMP)  ## Attacks on Recoup and bugs that they must catch; writes docs
 	@$(BIN)/python audit/faults.py -o docs
 	@echo "== Spoilt files"
 	@$(BIN)/python audit/fuzz.py -o docs
+	@echo "== Supply chain"
+	@$(BIN)/python audit/supply_chain.py check
+	@$(MAKE) --no-print-directory sbom vulnerabilities wheel
 
 audit-quick: $(STAMP)  ## The same with fewer tries and bugs: about two minutes, writes nothing
 	@$(BIN)/recoup audit --quick
 	@$(BIN)/python audit/planted_bugs.py --planted quick
 	@$(BIN)/python audit/faults.py --quick
 	@$(BIN)/python audit/fuzz.py --quick
+
+mutate: $(STAMP)  ## Some 2,900 small changes to the source, each of which a test must notice; goes on where it was stopped
+	@echo "== Mutants (half an hour to an hour on two cores; results in build/mutation)"
+	@$(BIN)/python audit/mutate.py -o docs
 
 docs: $(STAMP)  ## The documentation as web pages, in site/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt

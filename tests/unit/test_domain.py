@@ -1,12 +1,14 @@
 """Domains by hand: mapping, projection, membership, rounding, and what is refused."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from cases import domains
 from naive import project
 
 from recoup.curator.source import fixed_records
-from recoup.domain import Box, L1Ball, L2Ball, declared_bounds, domain_from_json
+from recoup.domain import Box, L1Ball, L2Ball, declared_bounds, declared_width, domain_from_json
 from recoup.errors import BoundsError, MissingBoundsError, TranscriptFormatError
 
 
@@ -62,8 +64,8 @@ def test_rounding_is_toward_zero():
 
 
 def test_contains():
-    assert Box([0, 0], [1, 1]).contains([[1, -1], [1.1, 0]]).tolist() == [True, False]
-    assert L1Ball([0, 0], [1, 1]).contains([[0.5, 0.5], [0.6, 0.6]]).tolist() == [True, False]
+    assert Box([0, 0], [1, 1]).contains([[1, -1], [1.1, 0], [0, -1.1]]).tolist() == [True, False, False]
+    assert L1Ball([0, 0], [1, 1]).contains([[0.5, 0.5], [0.6, 0.6], [-0.6, 0.6]]).tolist() == [True, False, False]
     assert L2Ball([0, 0], [1, 1]).contains([[0.6, 0.8], [0.8, 0.8]]).tolist() == [True, False]
     assert L2Ball([0, 0], [1, 1], radius=9.0).contains([[1, 1], [1.1, 0]]).tolist() == [True, False]
 
@@ -150,3 +152,186 @@ def test_a_domain_that_is_not_one_is_refused(change):
     value = Box([0], [1], ("a",)).to_json() | change
     with pytest.raises((TranscriptFormatError, TypeError)):
         domain_from_json(value)
+
+
+MARGIN = 2.0**-40
+
+
+@pytest.mark.parametrize("ball", [L1Ball, L2Ball])
+def test_what_is_moved_lands_a_stated_margin_inside_and_what_lies_inside_stays(ball):
+    domain = ball([-1, -1], [1, 1], radius=0.5)
+    for point in ([1.0, 0.0], [0.5, 0.0], [0.5 * (1 - MARGIN / 4), 0.0]):
+        assert domain.clip([point])[0, 0] == pytest.approx(0.5 * (1 - MARGIN), rel=1e-15, abs=0)
+    for point in ([0.5 * (1 - MARGIN), 0.0], [0.5 * (1 - MARGIN / 2), 0.0]):
+        assert domain.clip([point]).tolist() == [point]
+
+
+def test_a_single_point_is_clipped_like_a_table_of_one():
+    for domain in domains(3).values():
+        point = np.array([0.9, -0.8, 0.7])
+        np.testing.assert_array_equal(domain.clip(point), domain.clip(point[None])[0])
+        np.testing.assert_array_equal(domain.clip(np.stack([[point], [point]]))[1, 0], domain.clip(point))
+        assert bool(domain.contains(domain.clip(point)))
+
+
+def test_points_outside_of_the_unit_domain_never_leave_the_bounds():
+    box = Box([0, -10], [10, 30])
+    np.testing.assert_array_equal(box.from_unit([[-3, 5]]), [[0, 30]])
+    np.testing.assert_array_equal(box.clip([[-3, 5]]), [[-1, 1]])
+
+
+def test_limits_are_exact():
+    assert Box([0] * 4096, [1] * 4096).n_columns == 4096
+    with pytest.raises(BoundsError, match="between 1 and 4096"):
+        Box([0] * 4097, [1] * 4097)
+    for ball in (L1Ball, L2Ball):
+        assert ball([0], [1], radius=2.0**-20).radius == 2.0**-20
+        with pytest.raises(BoundsError, match="radius"):
+            ball([0], [1], radius=np.nextafter(2.0**-20, 0))
+    assert Box([0], [1e-290]).high == (1e-290,)
+    with pytest.raises(BoundsError, match="too close"):
+        Box([0], [np.nextafter(1e-290, 0)])
+    two_steps = np.nextafter(np.nextafter(1.0, 2), 2)
+    assert Box([1.0], [two_steps]).high == (two_steps,)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "message"),
+    [
+        ([-np.inf], [1], "both must be finite"),
+        ([0], [np.inf], "both must be finite"),
+        ([np.nan], [1], "both must be finite"),
+        ([0], [np.nan], "both must be finite"),
+        ([1], [1], "must be smaller"),
+        ([-1.7e308], [1.7e308], "too large"),
+        ([1.0], [np.nextafter(1.0, 2)], "too close"),
+        ([0, 0], [1], "2 lower bounds and 1 upper"),
+        ([[0]], [1], "one pair"),
+        ([0], [[1]], "one pair"),
+        ([], [], "between 1 and"),
+        ({}, [1], "must be numbers"),
+        ([0], {}, "must be numbers"),
+        (["a"], [1], "must be numbers"),
+        ([0], [10**400], "must be numbers"),
+    ],
+)
+def test_unusable_bounds_are_refused_for_what_they_are(low, high, message):
+    with pytest.raises(BoundsError, match=message):
+        Box(low, high)
+
+
+def test_a_refusal_names_the_column():
+    with pytest.raises(BoundsError, match="column 'b' has"):
+        Box([0, 1], [1, 0], ("a", "b"))
+    for columns in (None, ("a",)):
+        with pytest.raises(BoundsError, match="column 1 has"):
+            Box([0, 1], [1, 0], columns)
+    with pytest.raises(BoundsError, match=r"3 column names \(2 of them different\) for 2 bounds"):
+        Box([0, 0], [1, 1], ("a", "a", "b"))
+
+
+def test_half_a_declaration_is_none():
+    for low, high in ((None, [1]), ([0], None)):
+        with pytest.raises(MissingBoundsError, match="public knowledge"):
+            Box(low, high)
+
+
+@pytest.mark.parametrize("radius", [None, "wide", 10**400, [1, 2]])
+def test_a_radius_that_is_no_number_is_refused(radius):
+    with pytest.raises(BoundsError, match="radius"):
+        L2Ball([0], [1], radius=radius)
+
+
+def test_domains_are_frozen_and_keep_plain_numbers():
+    ball = L1Ball(np.array([0, 1]), np.array([1, 2]), columns=np.array(["a", "b"]), radius=np.float32(0.5))
+    assert (ball.low, ball.high, ball.columns, ball.radius) == ((0.0, 1.0), (1.0, 2.0), ("a", "b"), 0.5)
+    assert {type(v) for v in (*ball.low, *ball.high, ball.radius)} == {float}
+    assert L1Ball([0], [1]).radius == L2Ball([0], [1]).radius == 1.0
+    for domain in (Box([0], [1]), L1Ball([0], [1]), L2Ball([0], [1])):
+        assert hash(domain) == hash(type(domain)([0], [1]))
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            domain.low = (9.0,)
+
+
+def test_kinds_and_json_are_the_documented_ones():
+    assert [domain([0], [1]).shape() for domain in (Box, L1Ball, L2Ball)] == [(0, np.inf), (1, 1.0), (2, 1.0)]
+    assert Box([0], [1]).to_json() == {"type": "box", "low": [0.0], "high": [1.0]}
+    assert L1Ball([0], [1], ("a",), radius=2).to_json() == {
+        **{"type": "l1", "low": [0.0], "high": [1.0], "columns": ["a"], "radius": 2.0}
+    }
+    whole = {"type": "l2", "low": [0], "high": [1], "radius": 2}
+    assert domain_from_json(whole) == L2Ball([0], [1], radius=2.0)
+    assert domain_from_json({"type": "l1", "low": [0], "high": [1]}) == L1Ball([0], [1])
+    assert domain_from_json({"type": "box", "low": 0.5, "high": 1, "columns": None}) == Box([0.5], [1])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "unknown domain; known are box, l1, l2"),
+        ({"low": [0], "high": [1]}, "unknown domain"),
+        ({"type": "box", "low": [0], "high": [1], "radius": 1}, r"unknown fields: \['radius'\]"),
+        ({"type": "box", "low": [0], "high": [1], "extra": 1}, r"unknown fields: \['extra'\]"),
+        ({"type": "box", "low": [0], "high": [1], "columns": [1]}, "list of names"),
+        ({"type": "box", "low": [0], "high": [1], "columns": ["a", 1]}, "list of names"),
+        ({"type": "box", "low": [0], "high": [1], "columns": "a"}, "list of names"),
+        ({"type": "box", "low": [0], "high": [1], "columns": {"a": 1}}, "list of names"),
+        ({"type": "box", "low": [0]}, "must be numbers"),
+        ({"type": "box", "high": [0]}, "must be numbers"),
+        ({"type": "l1", "radius": 1.0}, "must be numbers"),
+        ({"type": "box", "low": ["0"], "high": [1]}, "must be numbers"),
+        ({"type": "box", "low": [0], "high": [1, "2"]}, "must be numbers"),
+        ({"type": "box", "low": [False], "high": [1]}, "must be numbers"),
+        ({"type": "l1", "low": [0], "high": [1], "radius": True}, "must be numbers"),
+        ({"type": "l1", "low": [0], "high": [1], "radius": -1.0}, "cannot be used: radius"),
+        ({"type": "box", "low": [1], "high": [0]}, "cannot be used: column 0"),
+    ],
+)
+def test_a_file_with_another_domain_is_refused_for_what_it_is(value, message):
+    with pytest.raises(TranscriptFormatError, match=message):
+        domain_from_json(value)
+
+
+def test_declared_bounds_are_spread_over_columns_or_left_as_they_are():
+    low, high, columns = declared_bounds(([0, 1], 5), 2)
+    assert (low.tolist(), high.tolist(), columns) == ([0, 1], [5, 5], None)
+    assert [side.tolist() for side in declared_bounds((0, 5))[:2]] == [[0], [5]]
+    assert [side.tolist() for side in declared_bounds(np.array([[0, 1], [5, 6]]), 2)[:2]] == [[0, 1], [5, 6]]
+    low, high, columns = declared_bounds({1: (0, 1), "b": [2, 3]}, 7)
+    assert (low.tolist(), high.tolist(), columns) == ([0, 2], [1, 3], ("1", "b"))
+    assert low.dtype == high.dtype == np.float64
+    # Sides of more dimensions are for the domain to refuse.
+    assert declared_bounds(([[0]], 1), 3)[0].ndim == 2
+    assert declared_bounds((0, [[1]]), 3)[1].ndim == 2
+    with pytest.raises(BoundsError, match=r"^bounds: give a pair"):
+        declared_width(3)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ("ab", "^bounds: give a pair"),
+        (b"ab", "^bounds: give a pair"),
+        ({0, 1}, "^bounds: give a pair"),
+        ((1, 2, 3), "^bounds: give a pair"),
+        ({"a": 1}, "column 'a': give a pair"),
+        ({"a": ("x", 1)}, "column 'a': low and high must be numbers"),
+        ({"a": (1, "x")}, "column 'a': low and high must be numbers"),
+        (("0", 1), "^bounds: low and high must be numbers"),
+        ((0, [1, 2]), "1 lower|3 lower and 2 upper bounds for 3 columns"),
+        (([1, 2], 0), "2 lower and 3 upper bounds for 3 columns"),
+        (([1, 2], [3, 4]), "2 lower and 2 upper bounds for 3 columns"),
+        (([0], {}), "must be numbers"),
+        ((["x"], [1]), "must be numbers"),
+        (([0], [10**400]), "must be numbers"),
+    ],
+)
+def test_what_is_no_declaration_is_refused_for_what_it_is(bounds, message):
+    with pytest.raises(BoundsError, match=message):
+        declared_bounds(bounds, 3)
+
+
+def test_the_declared_width_is_that_of_the_wider_side():
+    assert declared_width((0, [1, 2, 3])) == declared_width(([1, 2, 3], 0)) == 3
+    assert declared_width(([0], [1, 2])) == 2
+    assert declared_width(np.array([0, 1])) is None

@@ -1,20 +1,25 @@
 """Transcripts: what is written is read back exactly, and what is not a transcript is refused with a typed error."""
 
 import copy
+import hashlib
 import json
 import random
 import sys
+from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from cases import context, domains, queries, request
 
 from recoup import Box, KMeans, release
+from recoup.accounting import epsilon_of_rho
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
-from recoup.errors import ParameterError, TranscriptFormatError, TranscriptVersionError
-from recoup.transcript import NOT_PRIVATE, Transcript, _checksum
+from recoup.errors import ParameterError, TranscriptError, TranscriptFormatError, TranscriptVersionError
+from recoup.transcript import NOT_PRIVATE, Round, Transcript, _checksum
+from recoup.version import __version__
 
 
 @pytest.fixture(scope="module")
@@ -282,3 +287,207 @@ def test_saving_never_leaves_a_part(transcript, tmp_path, monkeypatch):
         transcript.save(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["t.json"]
+
+
+def terms_of(answered, terms, **more):
+    return Transcript(context=terms, algorithm={"type": "x"}, rounds=answered, simulated=False, **more)
+
+
+def test_what_is_spent_by_hand():
+    domain = Box([0, 0], [1, 1], ("a", "b"))
+    terms = context(domain, epsilon="4", records_per_person=2)
+    curator = Curator(open_source(pa.table({"a": [0.0], "b": [0.0]}), domain), terms)
+    query = queries(2)["grid"]
+    answered = tuple(curator.answer(request(query, domain, Fraction(1, 8))) for _ in range(2))
+    plain = terms_of(answered, terms)
+    assert (plain.shares_spent, plain.amount_spent, plain.epsilon_spent) == (Fraction(1, 4), 1, 1)
+    lost = terms_of(answered, terms, lost=(Fraction(1, 8), Fraction(1, 16)))
+    assert (lost.shares_spent, lost.amount_spent, lost.epsilon_spent) == (
+        Fraction(7, 16),
+        Fraction(7, 4),
+        Fraction(7, 4),
+    )
+    pending = terms_of(answered, terms, pending=Fraction(1, 8))
+    assert (pending.shares_spent, pending.amount_spent) == (Fraction(3, 8), Fraction(3, 2))
+    both = terms_of(answered, terms, lost=(Fraction(1, 8),), pending=Fraction(1, 16))
+    assert (both.shares_spent, both.amount_spent) == (Fraction(7, 16), Fraction(7, 4))
+    empty = terms_of((), terms)
+    assert (empty.shares_spent, empty.amount_spent, empty.epsilon_spent, empty.foreign) == (0, 0, 0, False)
+    assert plain.privacy == {
+        "statement": "differentially private",
+        "epsilon": 4.0,
+        "delta": 0.0,
+        "neighbours": "add-remove-one-record",
+        "unit": "2 records of one person",
+        "bounds": {"low": [0.0, 0.0], "high": [1.0, 1.0], "columns": ("a", "b")},
+        "domain": "box",
+        "mechanism": "laplace",
+        "noise": "secure",
+        "spent": 1.0,
+        "version": __version__,
+    }
+    assert replace(plain, simulated=True).privacy["noise"] == "simulated"
+    assert terms_of((), context(domain)).privacy["unit"] == "one record"
+
+
+def test_gaussian_rounds_are_added_up_as_rho_and_shown_as_epsilon():
+    domain = Box([0, 0], [1, 1])
+    terms = context(domain, "gaussian")
+    answered = Curator(open_source(np.zeros((1, 2)), domain), terms).answer(
+        request(queries(2)["grid"], domain, Fraction(1, 2))
+    )
+    found = terms_of((answered,), terms, lost=(Fraction(1, 4),))
+    assert found.amount_spent == answered.price.amount + terms.budget.amount / 4
+    assert found.epsilon_spent == epsilon_of_rho(found.amount_spent, terms.delta)
+    whole = terms_of((), terms, lost=(Fraction(1),))
+    assert whole.privacy["spent"] == 1.0
+
+
+def test_a_round_that_is_answered_is_no_longer_pending(transcript):
+    waiting = replace(transcript, rounds=transcript.rounds[:1], pending=Fraction(1, 2))
+    after = waiting.with_round(transcript.rounds[1])
+    assert after.pending is None
+    assert after.rounds == transcript.rounds
+
+
+def test_rounds_of_two_kinds_do_not_mix(transcript):
+    query = queries(2)["grid"]
+    stated = Round.elsewhere(transcript.context, query=query, noisy=np.ones(query.size), scales=1.0)
+    with pytest.raises(TranscriptError, match="do not mix"):
+        transcript.with_round(stated)
+    claimed = replace(transcript, rounds=()).with_round(stated)
+    assert claimed.foreign
+    assert (claimed.shares_spent, claimed.amount_spent, claimed.epsilon_spent) == (1, 1, 1)
+    assert claimed.with_round(stated).rounds == (stated, stated)
+    with pytest.raises(TranscriptError, match="do not mix"):
+        claimed.with_round(transcript.rounds[0])
+
+
+def test_what_is_foreign_counts_with_the_whole_claim():
+    terms = context(Box([0, 0], [1, 1]), "gaussian", epsilon="2")
+    query = queries(2)["grid"]
+    claimed = terms_of((Round.elsewhere(terms, query=query, noisy=np.ones(query.size), scales=1.0),), terms)
+    assert (claimed.amount_spent, claimed.epsilon_spent) == (terms.budget.amount, 2)
+    assert claimed.privacy["noise"] == "unverified"
+    replaced = Transcript.from_json(replace(claimed, neighbours="replace-one-record").to_json())
+    assert (replaced.neighbours, replaced.foreign) == ("replace-one-record", True)
+    assert (claimed.to_json()["schema_version"], transcript_version(terms)) == (2, 1)
+
+
+def transcript_version(terms):
+    return terms_of((), terms).to_json()["schema_version"]
+
+
+def test_transcripts_are_frozen_and_plain_by_default(transcript):
+    with pytest.raises(FrozenInstanceError):
+        transcript.simulated = True
+    fresh = Transcript(context=transcript.context, algorithm={}, simulated=False)
+    assert (fresh.rounds, fresh.lost, fresh.pending, fresh.neighbours) == ((), (), None, "add-remove-one-record")
+    assert fresh.library_version == __version__
+    assert len({fresh, replace(fresh)}) == 2
+
+
+def test_the_file_is_indented_json_that_ends_with_a_line(transcript, tmp_path):
+    transcript.save(tmp_path / "t.json")
+    text = (tmp_path / "t.json").read_text(encoding="utf-8")
+    assert text == json.dumps(transcript.to_json(), indent=1) + "\n"
+    value = transcript.to_json()
+    assert (value["format"], value["lost"], value["pending"]) == ("recoup-transcript", [], None)
+    assert replace(transcript, lost=(Fraction(1, 3),), pending=Fraction(1, 4)).to_json()["lost"] == ["1/3"]
+    assert replace(transcript, pending=Fraction(1, 4)).to_json()["pending"] == "1/4"
+    body = {name: item for name, item in value.items() if name != "checksum"}
+    compact = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    assert value["checksum"] == "sha256:" + hashlib.sha256(compact.encode()).hexdigest()
+
+
+def test_values_that_json_does_not_have_are_not_written(transcript, tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        replace(transcript, algorithm={"x": float("nan")}).save(tmp_path / "t.json")
+    assert not (tmp_path / "t.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": "other"}, "not a Recoup transcript"),
+        ({"schema_version": None}, "not a whole number"),
+        ({"schema_version": "1"}, "not a whole number"),
+        ({"schema_version": True}, "not a whole number"),
+        ({"schema_version": 0}, "not a whole number"),
+        ({"schema_version": 3}, "has schema version 3, this Recoup reads up to 2"),
+        ({"schema_version": 999_999}, "has schema version 999999,"),
+        ({"schema_version": 10**6}, "has schema version of a million or more,"),
+        ({"checksum": "sha256:0"}, "checksum does not match"),
+        ({"extra": object()}, "not JSON"),
+        ({"extra": float("nan")}, "not JSON"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_for_what_it_is(transcript, changes, message):
+    with pytest.raises(TranscriptFormatError, match=message) as refusal:
+        Transcript.from_json(transcript.to_json() | changes)
+    assert isinstance(refusal.value, TranscriptVersionError) == ("schema version" in message)
+
+
+def test_a_value_that_nests_too_deeply_is_refused(transcript):
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(TranscriptFormatError, match="nests too deeply"):
+        Transcript.from_json(transcript.to_json() | {"extra": deep})
+
+
+@pytest.mark.parametrize(
+    ("path", "item", "message"),
+    [
+        (["simulated"], 1, "neighbours or noise"),
+        (["neighbours"], "replace-one-record", "neighbours or noise"),
+        (["algorithm"], [], "algorithm or version"),
+        (["library_version"], None, "algorithm or version"),
+        (["rounds"], {}, "must be lists"),
+        (["lost"], "12", "must be lists"),
+        (["lost"], ["1/2"], "more than the whole budget"),
+        (["pending"], "1/1000000", "more than the whole budget"),
+        (["pending"], "x", "fractions written as text"),
+        (["context"], None, "misses a field"),
+        (["context"], {}, "misses a field"),
+        (["context", "epsilon"], "0", "cannot be used: epsilon"),
+        (["context", "n_records"], 0, "cannot be used: n_records"),
+        (["rounds", 0, "blocks"], [3], "misses a field"),
+        (["rounds", 0, "blocks", 0, "unit"], [1, 2], "misses a field"),
+        (["rounds", 0, "blocks", 0, "unit"], "x", "misses a field"),
+        (["rounds", 0, "scale"], 10**400, "noise scale must be"),
+        (
+            ["rounds", 0, "query"],
+            {"type": "voronoi", "centers": [[0.0, 0.0]], "sums": "relative", "radii": [1.0]},
+            "misses",
+        ),
+    ],
+)
+def test_a_signed_file_is_refused_for_what_is_wrong_with_it(transcript, path, item, message):
+    value = copy.deepcopy(transcript.to_json())
+    _set(path, item)(value)
+    with pytest.raises(TranscriptFormatError, match=message):
+        Transcript.from_json(signed(value))
+
+
+def test_reading_says_what_is_wrong_with_the_file(tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    (tmp_path / "twice").write_text('{"a": 1, "a": 1}')
+    for name, message in (
+        ("binary", "not a text file"),
+        ("missing", "cannot be read: No such file"),
+        ("twice", "not complete JSON"),
+    ):
+        with pytest.raises(TranscriptFormatError, match=message):
+            Transcript.load(tmp_path / name)
+
+
+def test_the_version_that_wrote_it_is_kept(transcript):
+    older = Transcript.from_json(signed(transcript.to_json() | {"library_version": "0.0.1"}))
+    assert older.library_version == older.privacy["version"] == older.to_json()["library_version"] == "0.0.1"
+
+
+def test_text_in_other_alphabets_is_kept(transcript, tmp_path):
+    named = replace(transcript, algorithm={"type": "x", "name": "größe 数"})
+    named.save(tmp_path / "t.json")
+    assert Transcript.load(tmp_path / "t.json").algorithm["name"] == "größe 数"

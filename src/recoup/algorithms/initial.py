@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from recoup.domain import Domain
 from recoup.queries.base import Array
 
-_FIRST_TRIES, _MORE_TRIES = 10, 90  # the second lot is drawn only if none of the first is far enough
-_BISECTIONS = 12  # to 0.05 % of the widest distance, far less than what the draws leave open
+_TRIES = 100
+_BISECTIONS = 20
 
 
 def spread_centers(domain: Domain, n_clusters: int, rng: np.random.Generator) -> Array:
@@ -55,19 +53,16 @@ def _packed_in_box(d: int, n_clusters: int, radius: float, rng: np.random.Genera
     return _apart(lambda n: rng.uniform(-inner, inner, size=(n, d)), n_clusters, 2.0 * radius)
 
 
-def _apart(draw: Callable[[int], Array], n_clusters: int, distance: float) -> Array | None:
-    # The first tries of all centres in one draw, which is most of the time.
-    candidates = draw(n_clusters * _FIRST_TRIES)
-    centers = candidates[::_FIRST_TRIES].copy()
+def _apart(draw, n_clusters: int, distance: float) -> Array | None:  # type: ignore[no-untyped-def]
+    first = draw(1)
+    centers = np.empty((n_clusters, first.shape[1]))
+    centers[0] = first[0]
     for k in range(1, n_clusters):
-        tries = candidates[k * _FIRST_TRIES : (k + 1) * _FIRST_TRIES]
-        far = cdist(tries, centers[:k]).min(axis=1) >= distance
-        if not far.any():
-            tries = draw(_MORE_TRIES)
-            far = cdist(tries, centers[:k]).min(axis=1) >= distance
-            if not far.any():
-                return None
-        centers[k] = tries[np.argmax(far)]
+        candidates = draw(_TRIES)
+        fits = np.flatnonzero(cdist(candidates, centers[:k]).min(axis=1) >= distance)
+        if fits.size == 0:
+            return None
+        centers[k] = candidates[fits[0]]
     return centers
 
 

@@ -1,0 +1,81 @@
+"""The curator by hand: what a refusal says, what the ledger is told, and the round that leaves."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from cases import RecordingNoise, context, request
+
+from recoup import Box, Ledger
+from recoup.curator.curator import Curator
+from recoup.curator.source import open_source
+from recoup.custom import Sensitivity, SimpleQuery, bounded_block
+from recoup.errors import BudgetExceededError, ParameterError
+from recoup.queries.grid import GridQuery
+
+BOX = Box([0, 0], [1, 1])
+GRID = GridQuery(sides=(2, 1))
+
+
+def curator(ledger=None, noise=None, **more):
+    return Curator(open_source(np.full((5, 2), 0.9), BOX), context(BOX), ledger=ledger, noise=noise, **more)
+
+
+def test_a_refusal_counts_in_shares_of_the_release():
+    asked = request(GRID, BOX, Fraction(1, 2))
+    with pytest.raises(BudgetExceededError, match="shares of this release") as refusal:
+        curator(spent=Fraction(2, 3)).answer(asked)
+    assert (refusal.value.spent, refusal.value.asked, refusal.value.left) == (
+        Fraction(2, 3), Fraction(1, 2), Fraction(1, 3),
+    )  # fmt: skip
+    assert curator(spent=Fraction(1, 2)).answer(asked).share == Fraction(1, 2)
+
+
+def test_the_ledger_is_told_run_price_and_purpose():
+    ledger = Ledger.in_memory(epsilon=1)
+    answered = curator(ledger, run="run 7").answer(request(GRID, BOX, Fraction(1, 4)))
+    curator(ledger, RecordingNoise()).answer(request(GridQuery(sides=(1, 1)), BOX, Fraction(1, 4)))
+    first, second = ledger.entries()
+    assert (first.run, first.purpose, first.amount) == ("run 7", "grid query of 2 values", answered.price.amount)
+    assert (second.run, second.purpose) == ("", "NOT PRIVATE: simulated noise; grid query of 1 value")
+
+
+@dataclass(frozen=True)
+class First(SimpleQuery):
+    """A query that trusts whoever asks it."""
+
+    n_columns: int = 1
+    type_name: ClassVar[str] = "test-first"
+    size: ClassVar[int] = 1
+
+    def sensitivity(self, domain):
+        return Sensitivity((bounded_block("sum", 1, l1=1.0),))
+
+    def contribution(self, x):
+        return x[:, :1]
+
+
+def test_columns_are_checked_even_if_the_query_does_not():
+    with pytest.raises(ParameterError, match="a query over 1 columns for a domain of 2"):
+        curator().answer(request(First(), BOX))
+    assert curator().answer(request(First(2), BOX)).query == First(2)
+
+
+def test_the_round_holds_what_was_drawn():
+    noise = RecordingNoise()
+    answered = curator(noise=noise).answer(request(GRID, BOX, Fraction(1, 2)))
+    assert noise.calls == [("laplace", [0, 5 * 2**30], 2.0**31)]
+    assert len(answered.integers) == 2
+    assert isinstance(answered.integers, tuple)
+    assert (answered.weights, answered.scale, answered.share) == ((2**30,), 2.0**31, Fraction(1, 2))
+    assert (answered.price.measure, answered.price.amount) == ("pure", Fraction(1, 2))
+
+
+def test_a_person_with_several_records_gets_as_much_more_noise():
+    noise = RecordingNoise()
+    Curator(open_source(np.zeros((1, 2)), BOX), context(BOX, records_per_person=3), noise=noise).answer(
+        request(GRID, BOX)
+    )
+    assert noise.calls[0][2] == 3 * 2.0**30

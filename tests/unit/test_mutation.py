@@ -1,0 +1,149 @@
+"""Mutation testing is itself tested: what is changed, that a weak test is noticed, and that explanations still fit."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+
+import pytest
+from pages import DOCS, ROOT
+
+sys.path.insert(0, str(ROOT / "audit"))
+
+import mutate
+from mutation_operators import mutated, mutations
+
+SOURCE = '''
+"""Documentation stays."""
+from __future__ import annotations
+LIMIT: Final = 2**30
+__all__ = ["f"]
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """So does this."""
+    size: int = 3
+
+    def __repr__(self) -> str:
+        return "left alone"
+
+def f(a: int | None, *, b="short", **more) -> float:
+    """And this."""
+    if not isinstance(a, int | float) or a <= 0:
+        raise ValueError(f"{a + 1} is for people", "text", a - 1)
+    try:
+        total = np.zeros(a, dtype=int)
+    except (TypeError, OverflowError):
+        return None
+    for item in more:
+        if item is None:
+            continue
+        total[0] += min(item, a) * -1.5
+    return sqrt(total) if a else sum(x for x in more if x > 1)
+'''
+
+
+def changes(source=SOURCE):
+    return [found.key for found in mutations(ast.parse(source))]
+
+
+def test_what_is_changed():
+    assert changes() == [
+        "module: 2 ** 30 -> 2 * 30", "module: 2 -> 3", "module: 2 -> 1", "module: 30 -> 31", "module: 30 -> 29",
+        "Value: True -> False", "Value: 3 -> 4", "Value: 3 -> 2",
+        "f: 'short' -> 'XXshort'",
+        "f: if not isinstance(a, int | float) or a <= 0 -> not",
+        "f: and in not isinstance(a, int | float) or a <= 0",
+        "f: or: without not isinstance(a, int | float)", "f: or: without a <= 0",
+        "f: not isinstance(a, int | float) -> isinstance(a, int | float)",
+        "f: isinstance(a, int | float) without int", "f: isinstance(a, int | float) without float",
+        "f: a <= 0 -> a < 0", "f: a <= 0 -> a > 0", "f: 0 -> 1", "f: 0 -> -1",
+        "f: no raise ValueError", "f: a - 1 -> a + 1", "f: 1 -> 2", "f: 1 -> 0",
+        "f: np.zeros(a, dtype=int) -> ones", "f: np.zeros(...) without dtype=int",
+        "f: except: without TypeError", "f: except: without OverflowError",
+        "f: item is None -> item is not None", "f: continue -> break",
+        "f: no total[0] += min(item, a) * -1.5", "f: total[0] += min(item, a) * -1.5 -> =",
+        "f: 0 -> 1 (no. 2)", "f: 0 -> -1 (no. 2)",
+        "f: min(item, a) * -1.5 -> min(item, a) / -1.5", "f: min(item, a) -> max", "f: -1.5 -> 1.5", "f: 1.5 -> 2.5",
+        "f: return sqrt(total) if a else sum((x for x in more if x > 1)) -> return None",
+        "f: sqrt(total) if a else sum((x for x in more if x > 1)) -> swapped", "f: sqrt(total) -> total",
+        "f: no filter: if x > 1", "f: x > 1 -> x >= 1", "f: x > 1 -> x <= 1", "f: 1 -> 2 (no. 2)", "f: 1 -> 0 (no. 2)",
+    ]  # fmt: skip
+
+
+def test_every_change_is_one_change_that_compiles():
+    texts = {ast.unparse(mutated(SOURCE, i)) for i in range(len(changes()))}
+    assert len(texts) == len(changes())
+    assert ast.unparse(ast.parse(SOURCE)) not in texts
+    for i in range(len(changes())):
+        compile(mutated(SOURCE, i), "mutant", "exec")
+
+
+def test_what_an_import_executes_is_told_from_what_a_call_does():
+    at_import = {found.key for found in mutations(ast.parse(SOURCE)) if found.at_import}
+    assert {key.split(":")[0] for key in at_import} == {"module", "Value", "f"}
+    assert {key for key in at_import if key.startswith("f")} == {"f: 'short' -> 'XXshort'"}
+
+
+@pytest.mark.slow
+def test_a_strong_test_kills_and_a_weak_one_does_not(tmp_path):
+    (tmp_path / "audit").mkdir()
+    for name in ("mutation_operators.py", "mutation_runs.py"):
+        (tmp_path / "audit" / name).write_text((ROOT / "audit" / name).read_text(encoding="utf-8"))
+    (tmp_path / "src" / "tiny").mkdir(parents=True)
+    (tmp_path / "src" / "tiny" / "__init__.py").write_text("")
+    (tmp_path / "src" / "tiny" / "code.py").write_text("LIMIT = 3\n\ndef small(n):\n    return n <= LIMIT\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_code.py").write_text(
+        "from tiny.code import small\n"
+        "def test_weak():\n    assert small(1)\n"
+        "def test_strong():\n    assert small(3) and not small(4)\n"
+        "def test_hangs():\n    while not small(3):\n        pass\n"
+    )
+    program = (
+        "import json, sys\n"
+        "sys.path[:0] = ['audit', 'src']\n"
+        "from mutation_runs import in_fork, looked_at, timed, tried\n"
+        "tests = ['tests/test_code.py']\n"
+        "lines = in_fork(lambda: looked_at(['src/tiny/code.py'], tests, ['test_none']), 60)[1]['lines']\n"
+        "control = in_fork(lambda: timed(tests, ['test_none']), 60)[1]\n"
+        "found = {test: [in_fork(lambda: tried('src/tiny/code.py', i, [f'tests/test_code.py::test_{test}']), 20)\n"
+        "                for i in (0, 3)] for test in ('weak', 'strong')}\n"
+        "hanging = in_fork(lambda: tried('src/tiny/code.py', 4, ['tests/test_code.py::test_hangs']), 2)\n"
+        "died = in_fork(lambda: __import__('os')._exit(3), 20)\n"
+        "print(json.dumps([lines, control, found, hanging, died]))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    lines, control, found, hanging, died = json.loads(ran.stdout)
+    assert lines["tests/test_code.py::test_weak"] == {"src/tiny/code.py": [4]}
+    assert (control["code"], len(control["seconds"])) == (0, 3)
+    keys = changes((tmp_path / "src" / "tiny" / "code.py").read_text())
+    assert keys == [
+        "module: 3 -> 4", "module: 3 -> 2", "small: return n <= LIMIT -> return None", "small: n <= LIMIT -> n < LIMIT",
+        "small: n <= LIMIT -> n > LIMIT",
+    ]  # fmt: skip
+    weak, strong = ([bool(value["killed"]) for _, value in found[test]] for test in ("weak", "strong"))
+    assert weak == [False, False]
+    assert strong == [True, True]
+    assert (hanging, died) == (["timeout", None], ["died", 3])
+
+
+def test_every_explanation_fits_a_mutant_and_says_something():
+    keys = {(mutant.file, mutant.key) for mutant in mutate.all_mutants()}
+    assert len(keys) == len(list(mutate.all_mutants()))
+    reasons = mutate.explanations()
+    # An edit of an explained line asks for a look at its explanation: `make mutate` tells which mutants live.
+    assert set(reasons) <= keys
+    assert all(len(reason) > 20 for reason in reasons.values())
+
+
+def test_what_is_committed_leaves_no_survivor_unexplained():
+    kept = json.loads((DOCS / "data" / "mutation.json").read_text(encoding="utf-8"))
+    assert set(kept["files"]) == set(mutate.TARGETS)
+    assert kept["total"]["survived"] == kept["total"]["not tried"] == 0
+    assert kept["total"]["explained"] == len(kept["survivors"])
+    for count in [*kept["files"].values(), kept["total"]]:
+        assert count["mutants"] == count["killed"] + count["timeout"] + count["explained"]
+    assert mutate.text_of(kept) in (DOCS / "trust.md").read_text(encoding="utf-8")
