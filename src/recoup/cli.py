@@ -125,7 +125,7 @@ _add(plan.plan, _CURATOR, "Say what a release will cost and reach, without any d
 _add(cluster.cluster, _CURATOR, "Cluster a table privately: centres in its own units.")
 _add(release.release, _CURATOR, "Run one algorithm and keep its transcript.")
 app.add_typer(ledger.app, name="ledger", rich_help_panel=_CURATOR)
-_add(infer.infer, _ANALYST, "Infer the data behind a transcript and refit its centres.")
+_add(infer.infer, _ANALYST, "Infer the data behind transcripts and refit their answers.")
 _add(import_foreign.import_foreign, _ANALYST, "Read noisy answers that were made elsewhere.", name="import")
 _add(report.report, _ANALYST, "Write one page about a result, for people to read.")
 _add(bench.bench, _MEASURE, "Measure speed and memory on generated records.")

@@ -3,7 +3,7 @@
 `docs/your-own.md` writes a private median with it; `recoup.testing.check_algorithm` tests what you write.
 """
 
-from recoup.algorithms.base import Algorithm, Clustering, Refittable
+from recoup.algorithms.base import Algorithm, Clustering, Guarded, Refittable
 from recoup.algorithms.initial import uniform_points
 from recoup.algorithms.simple import SimpleAlgorithm
 from recoup.context import Context, Request
@@ -19,6 +19,7 @@ __all__ = [
     "Clustering",
     "Context",
     "Domain",
+    "Guarded",
     "Query",
     "Refittable",
     "Request",

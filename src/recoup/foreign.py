@@ -14,15 +14,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recoup.algorithms.base import Algorithm, Clustering
 from recoup.algorithms.elsewhere import Elsewhere
+from recoup.algorithms.gmm import GaussianMixture
 from recoup.algorithms.lloyd import KMeans
+from recoup.algorithms.pca import CovariancePCA, PowerPCA
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.context import NEIGHBOURS, Context
 from recoup.domain import DOMAINS, Domain, declared_bounds
 from recoup.errors import ParameterError, RecoupError, TranscriptFormatError
 from recoup.queries.base import Array, Query
+from recoup.queries.grid import GridQuery
+from recoup.queries.histogram import HistogramQuery
 from recoup.queries.registry import query_from_json
 from recoup.queries.voronoi import VoronoiQuery
 from recoup.rounds import Round
@@ -36,6 +41,7 @@ _FIELDS = {
 }
 _NEEDED = ("bounds", "epsilon", "mechanism", "rounds")
 _ROUND_FIELDS = {"query", "noisy", "scale"}
+_BEYOND_NOISE = 30.0  # scales: Laplace noise is larger once in 10^13 values, Gaussian noise never
 
 Units = Literal["unit", "user"]
 
@@ -75,8 +81,8 @@ def transcript_from(
     Returns:
         A transcript; its privacy statement says that it is claimed by whoever made it, and not verified.
 
-    Guarantees: sizes, positive noise scales and finite numbers are checked, and that the algorithm can read the rounds.
-    Privacy is not. It cannot be continued.
+    Guarantees: sizes, positive noise scales and finite numbers are checked, that records inside the bounds can have
+    given the answers, and that the algorithm can read the rounds. Privacy is not. It cannot be continued.
 
     >>> from recoup import Box
     >>> query = {"type": "voronoi", "centers": [[20.0], [60.0]], "sums": "absolute"}
@@ -214,7 +220,9 @@ def _round(context: Context, item: Any, t: int, units: Units) -> Round:
         answer = _by_block(noisy, [(block.name, block.size) for block in blocks], "noisy")
         each = _by_block(scales, [(block.name, None) for block in blocks], "scale")
         found = Round.elsewhere(context, query=query, noisy=answer, scales=each)
-        return found if units == "unit" else _sums_in_unit(context, found)
+        found = found if units == "unit" else _sums_in_unit(context, found)
+        _check_possible(context, found, units)
+        return found
     except (ParameterError, TranscriptFormatError) as error:
         raise ParameterError(f"round {t}: {error}") from None
 
@@ -225,7 +233,10 @@ def _query_from_json(value: object, domain: Domain, units: Units) -> Query:
             raise ParameterError('relative sums are read in the unit domain only: give them with units="unit".')
         centers = np.array(_unit_centers(value, domain))
         return query_from_json({**value, "centers": centers.tolist()})
-    return query_from_json(value)
+    query = query_from_json(value)
+    if units == "user" and not isinstance(query, VoronoiQuery | GridQuery | HistogramQuery):
+        raise ParameterError(f'{query.type_name} is read in the unit domain only: give it with units="unit".')
+    return query
 
 
 def _unit_centers(value: Mapping[str, Any], domain: Domain) -> Array:
@@ -289,6 +300,65 @@ def _sums_in_unit(context: Context, found: Round) -> Round:
     )
 
 
+def _check_possible(context: Context, found: Round, units: Units) -> None:
+    """Refuse answers that no records inside the bounds can have given: their units are others than was said.
+
+    Refused is only what contradicts the stated noise by 30 of its scales: sums that are larger than as many records
+    allow, and a count in a cell that lies so far outside that another centre is nearer to every point of the domain. A
+    centre far outside is nothing wrong by itself: where means are not clipped, noise puts those of almost empty cells
+    anywhere, and such a cell then counts nothing but noise. A count below zero by as many scales is wrong in another
+    way and says nothing here.
+    """
+    if isinstance(found.query, VoronoiQuery):
+        _check_cells(context, found, found.query, units)
+        return
+    blocks, room = found.query.sensitivity(context.domain).blocks, _BEYOND_NOISE * found.scales
+    counting = next((block for block in blocks if block.total), None)
+    if counting is None or counting.total is None:
+        return
+    where = found.block(counting.name, context)
+    n_records = float(found.noisy[where].sum()) / counting.total
+    unsure = float(np.sqrt((room[where] ** 2).sum())) / abs(counting.total)
+    for block in blocks:
+        values = found.block(block.name, context)
+        most = np.minimum(block.l1, block.l2) * (max(n_records, 0.0) + unsure) + room[values]
+        if block.total is None and n_records >= -unsure and (np.abs(found.noisy[values]) > most).any():
+            raise ParameterError(
+                f"block {block.name!r} has more than so many records inside the bounds give: {found.query.type_name} "
+                "is read as of columns scaled to -1 to 1 only."
+            )
+
+
+def _check_cells(context: Context, found: Round, query: VoronoiQuery, units: Units) -> None:
+    k, d, room = query.n_cells, query.n_columns, _BEYOND_NOISE * found.scales
+    counts, sums = found.noisy[:k], found.noisy[k:]
+    hint = "check the centres, the sums, the bounds and the scales."
+    if units == "unit":
+        hint = 'it is read as of columns scaled to -1 to 1. If it is in the columns\' own units, say units="user".'
+    hidden = _out_of_reach(query.centers, np.ones(d))
+    if units == "user":
+        # Whoever works in the columns' own units may have taken the nearest centre there.
+        hidden &= _out_of_reach(query.centers, np.array(context.domain.high) - np.array(context.domain.low))
+    if (hidden & (counts > room[:k])).any():
+        raise ParameterError(f"it counts records at a centre that is nearest to none inside the bounds: {hint}")
+    reach = np.full(k, min(1.0, context.domain.shape()[1])) if query.radii is None else query.radii
+    most = np.repeat(reach * (np.maximum(counts, 0.0) + room[:k]), d)
+    possible = np.repeat(counts >= -room[:k], d)
+    if query.sums != "none" and (possible & (np.abs(sums) > most + room[k:])).any():
+        raise ParameterError(f"its sums are larger than so many records inside the bounds have: {hint}")
+
+
+def _out_of_reach(centers: Array, widths: Array) -> NDArray[np.bool_]:
+    """Which centres are farther than a certain other from every point of the box -1 to 1, columns stretched by widths.
+
+    A point x is nearer to the other, o, by |c|^2 - |o|^2 - 2 x.(c - o); as o that centre is taken which rules out most.
+    """
+    stretch = (widths / widths.max()) ** 2
+    squares = centers**2 @ stretch
+    other = int(np.argmin(squares + 2.0 * np.abs(centers) @ stretch))
+    return np.asarray(squares - squares[other] > 2.0 * np.abs(centers - centers[other]) @ stretch)
+
+
 def _algorithm(
     context: Context, given: Algorithm | Mapping[str, Any] | str | None, rounds: tuple[Round, ...]
 ) -> Algorithm:
@@ -312,6 +382,10 @@ def _algorithm(
     except (ParameterError, ValueError, TypeError, IndexError, KeyError, AssertionError) as error:
         reason = f" {error}" if isinstance(error, ParameterError) else ""
         raise ParameterError(f"the rounds are not those of {algorithm.type_name}.{reason}") from None
+    if isinstance(algorithm, GaussianMixture | CovariancePCA | PowerPCA):
+        found = len(answer) - (not isinstance(algorithm, GaussianMixture))  # the first row of the others is the mean
+        if found != algorithm.n_components:
+            raise ParameterError(f"the rounds have {found} components, and the algorithm {algorithm.n_components}.")
     if isinstance(algorithm, Clustering) and len(answer) != algorithm.n_clusters:
         raise ParameterError(f"the rounds have {len(answer)} clusters, and the algorithm {algorithm.n_clusters}.")
     return algorithm

@@ -11,6 +11,9 @@ from recoup.algorithms.registry import ALGORITHMS
 from recoup.errors import ParameterError
 from recoup.queries.registry import QUERIES
 
+_QUERY = ("sensitivity", "contribution", "integer_total", "to_json", "from_json")
+_ALGORITHM = ("next_request", "estimate", "to_json", "from_json")
+
 
 def register(*kinds: type) -> None:
     """Let transcripts name these classes of queries and algorithms, in this process.
@@ -31,13 +34,19 @@ def register(*kinds: type) -> None:
             raise ParameterError(f"{kind!r} is neither a class of queries nor one of algorithms.")
         if not isinstance(name, str) or not name:
             raise ParameterError(f"{kind.__name__} has no type_name: give it one, for example 'my-median'.")
-        # The same class, defined anew: a notebook's cell that runs twice.
         same = known.get(name)
-        if same is not None and (same.__module__, same.__qualname__) != (kind.__module__, kind.__qualname__):
+        if same is not None and same is not kind and not _defined_anew(same, kind):
             raise ParameterError(f"the name {name!r} is taken by {same.__qualname__}: choose another.")
-        missing = [part for part in ("to_json", "from_json") if not hasattr(kind, part)]
+        needed = _ALGORITHM if known is ALGORITHMS else _QUERY
+        missing = [part for part in needed if not hasattr(kind, part)]
         if missing:
             raise ParameterError(f"{kind.__name__} has no {' and no '.join(missing)}: it could not be read back.")
         checked.append((known, name, kind))
     for known, name, kind in checked:
         known[name] = kind
+
+
+def _defined_anew(earlier: type, kind: type) -> bool:
+    # A notebook's cell that runs twice. Classes that a function makes share their name, whatever they do.
+    where, names = (earlier.__module__, kind.__module__), (earlier.__qualname__, kind.__qualname__)
+    return where[0] == where[1] and names[0] == names[1] and "<locals>" not in names[0]

@@ -101,3 +101,23 @@ def test_too_few_points_are_refused():
         suggest_clusters(model.inferred_, k_max=0)
     with pytest.raises(ParameterError, match="level"):
         suggest_clusters(model.inferred_, k_max=2, level=1.5)
+
+
+def test_a_list_of_transcripts_is_refused():
+    model = fitted(table(5, 3, 2), 3)
+    for given in ([model.transcript_, model.transcript_], "t.json"):
+        with pytest.raises(ParameterError, match=r"give one recoup\.Transcript"):
+            suggest_clusters(model.inferred_, k_max=2, transcript=given)
+
+
+def test_data_of_another_algorithm_has_intervals_of_that_release():
+    x = table(6, 3, 2)
+    terms = {"domain": recoup.Box([-1, -1], [1, 1]), "noise": "simulated", "random_state": 0}
+    widths = []
+    for epsilon in (0.2, 20):
+        transcript = recoup.release(recoup.GaussianMixture(n_components=3, n_rounds=3), x, epsilon=epsilon, **terms)
+        inferred = recoup.infer(transcript, random_state=0, n_points=1000)
+        curve = suggest_clusters(inferred, k_max=2, transcript=transcript, n_draws=9, level=0.5, random_state=0)
+        assert np.isfinite(curve.loss_high).all()
+        widths.append(np.log(curve.loss_high / curve.loss_low))
+    assert (widths[0] > widths[1]).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -15,11 +16,12 @@ from pyarrow import parquet
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from recoup import Ledger, Transcript
+from recoup import Box, Ledger, Transcript
 from recoup.cli import app
 from recoup.commands.exits import ExitCode
-from recoup.commands.output import csv_text
+from recoup.commands.output import csv_text, privacy_sentence
 from recoup.commands.progress import Progress
+from recoup.context import Context
 from recoup.files import write_whole
 from recoup.version import __version__
 
@@ -69,6 +71,53 @@ def one_line(answer):
 
 def test_version():
     assert run("--version").stdout == f"recoup {__version__}\n"
+
+
+def test_the_module_is_the_command():
+    answer = subprocess.run([sys.executable, "-m", "recoup", "--version"], capture_output=True, text=True, check=True)
+    assert answer.stdout == f"recoup {__version__}\n"
+
+
+def test_the_help_speaks_of_answers_of_any_kind(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    assert re.search(r"infer +Infer the data behind transcripts and refit their answers\.", run("--help").stdout)
+
+
+def test_the_privacy_line_names_every_law_and_not_every_column():
+    def line(n_columns, mechanism):
+        terms = Context(domain=Box([0] * n_columns, [1] * n_columns), epsilon=1)
+        privacy = Transcript(context=terms, algorithm={}, simulated=False).privacy
+        return privacy_sentence(privacy | {"mechanism": mechanism})
+
+    assert "; Laplace and Gaussian noise, secure;" in line(1, "laplace and gaussian")
+    assert "; Gaussian noise, secure;" in line(1, "gaussian")
+    assert "column 6 0 to 1, column 7 0 to 1; Recoup" in line(8, "laplace")
+    assert "column 6 0 to 1, and 25 more columns; Recoup" in line(32, "laplace")
+
+
+@pytest.mark.parametrize("field", ["query", "algorithm"])
+def test_types_that_are_not_recoups_are_named_safely(people, tmp_path, field):
+    path = tmp_path / "t.json"
+    assert released(people, "-o", path).exit_code == 0
+    for name, shown in (("my-own", "'my-own'"), ("e\x1b[2J\u202e\n'" + "x" * 500, r"\x1b[2J\u202e\n")):
+        value = json.loads(path.read_text())
+        if field == "query":
+            value["rounds"][0]["query"]["type"] = name
+        else:
+            value["algorithm"]["type"] = name
+        body = {key: item for key, item in value.items() if key != "checksum"}
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+        value["checksum"] = "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+        (tmp_path / "own.json").write_text(json.dumps(value))
+        answer = run("infer", tmp_path / "own.json")
+        assert answer.exit_code == ExitCode.TRANSCRIPT
+        line = one_line(answer)
+        assert f"the {field} " in line
+        assert shown in line
+        assert "is not one of Recoup's: recoup.register the class in Python" in line
+        assert line.rstrip("\n").isprintable()
+        assert line.isascii()
+        assert len(line) < 300
 
 
 def test_help_groups_the_commands_and_shows_an_example(monkeypatch):

@@ -13,6 +13,7 @@ from recoup.context import Request
 from recoup.errors import ParameterError
 from recoup.inference.evidence import evidence_of
 from recoup.inference.generic import infer_generic, pseudo_records, support_of
+from recoup.inference.guard import reasons_against
 from recoup.inference.maxent import noise_of, rows_of
 from recoup.inference.metropolis import MAX_TRACE, CellRound, Target
 from recoup.inference.newton import solve
@@ -343,3 +344,22 @@ def test_an_algorithm_without_a_refit_is_still_inferred_from(monkeypatch):
     np.testing.assert_allclose(second, (BOX.to_unit(X) ** 2).mean(axis=0), atol=0.05)
     with pytest.raises(ParameterError, match="has no refit"):
         recoup.refit(transcript, inferred)
+
+
+def test_an_algorithm_owns_the_size_of_its_support(monkeypatch):
+    mixture, lloyd = (released(a) for a in (recoup.GaussianMixture(n_components=2), recoup.KMeans(n_clusters=2)))
+    sizes = [len(recoup.infer(t, random_state=0).points) for t in (mixture, lloyd, [mixture, lloyd])]
+    assert sizes == [5000, 10_000, 10_000]
+    assert len(recoup.infer(mixture, random_state=0, n_points=700).points) == 700
+    monkeypatch.setattr(PowerPCA, "support_points", "many", raising=False)
+    with pytest.raises(ParameterError, match="support_points"):
+        recoup.infer(released(PowerPCA(n_components=1)))
+    monkeypatch.setattr(PowerPCA, "support_points", 800)
+    assert len(recoup.infer(released(PowerPCA(n_components=1)), random_state=0).points) == 800
+
+
+def test_an_algorithm_without_a_guard_or_without_rounds_says_nothing():
+    context = released(PowerPCA(n_components=1)).context
+    empty = recoup.Transcript(context=context, algorithm=PowerPCA(n_components=1).to_json(), rounds=(), simulated=True)
+    assert reasons_against(evidence_of(empty)) == []
+    assert reasons_against(evidence_of(released(recoup.KMeans(n_clusters=2), epsilon=0.001))) == []

@@ -8,6 +8,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import kstest
 
 import recoup
+from recoup.algorithms.pca import CovariancePCA
 from recoup.errors import ParameterError
 from recoup.inference.intervals import (
     UnitData,
@@ -227,3 +228,25 @@ def test_intervals_cover_and_much_narrower_ones_do_not():
         held_by_a_quarter.append(errors <= (high - low) / 8)
     assert np.mean(held) >= 0.7
     assert np.mean(held_by_a_quarter) < 0.7
+
+
+def test_answers_that_are_not_clusters_are_refused():
+    domain = recoup.Box([0, -4], [100, 4])
+    terms = {"domain": domain, "epsilon": 5, "noise": "simulated", "random_state": 0}
+    transcript = recoup.release(CovariancePCA(n_components=2), table(), **terms)
+    inferred = recoup.infer(transcript, random_state=0, n_points=600)
+    # A mean and two components: as many columns as centres would have.
+    answer = recoup.refit(transcript, inferred)
+    with pytest.raises(ParameterError, match="of clusters, and this is a transcript of pca-covariance"):
+        intervals(transcript, inferred, answer, n_draws=19)
+    marginals = recoup.transcript_from(
+        domain=domain, epsilon=1, rounds=[({"type": "grid", "sides": [2, 1]}, [9.0, 8.0], 1.0)]
+    )
+    with pytest.raises(ParameterError, match="of clusters"):
+        intervals(marginals, recoup.infer(marginals, random_state=0), PLACES, n_draws=19)
+
+
+def test_a_list_of_transcripts_is_refused(model):
+    for given in ([model.transcript_], None, "t.json"):
+        with pytest.raises(ParameterError, match=r"give one recoup\.Transcript"):
+            intervals(given, model.inferred_, model.cluster_centers_)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from html_page import Page
 from typer.testing import CliRunner
 
 import recoup
@@ -18,13 +21,14 @@ from recoup.algorithms.registry import ALGORITHMS
 from recoup.cli import app
 from recoup.commands.exits import ExitCode
 from recoup.context import Context, Request
-from recoup.errors import ParameterError
-from recoup.inference.evidence import evidence_of, joint_privacy
+from recoup.errors import ParameterError, UnreadableFileError
+from recoup.inference.evidence import evidence_of, joint_privacy, privacy_of
 from recoup.inference.joint import base_looks, has_means, infer_joint
 from recoup.inference.measure import infer_measure
 from recoup.kernels.weighted_kmeans import weighted_inertia
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
+from recoup.report.facts import gather
 from recoup.transcript import CLAIMED, NOT_PRIVATE, Round
 
 K = 4
@@ -280,6 +284,125 @@ def test_one_simulated_part_marks_all():
     assert set(mixed) == set(secure.privacy)
 
 
+def claimed(**more):
+    rounds = [(GridQuery(sides=(2, 2)), [751.5, 760.25, 740.0, 755.0], 2)]
+    return recoup.transcript_from(domain=recoup.Box([0, 0], [1, 1]), epsilon=0.25, rounds=rounds, **more)
+
+
+# Of the transcript that the page is about, and of another one.
+PROMISES = {
+    "secure and secure": (lambda: released("grid", noise="secure"), 1.0, "secure", "differentially private"),
+    "secure and unverified": (claimed, 0.75, "unverified", CLAIMED),
+    "secure and simulated": (lambda: released("grid"), 1.0, "simulated", NOT_PRIVATE),
+    "single": (None, 0.5, "secure", "differentially private"),
+}
+
+
+@pytest.mark.parametrize("kind", PROMISES)
+def test_what_is_said_of_a_result_is_the_promise_of_all_that_it_was_made_from(kind, tmp_path):
+    other, epsilon, noise, statement = PROMISES[kind]
+    part = released("lloyd", noise="secure")
+    parts = [part] if other is None else [part, other()]
+    paths = [tmp_path / f"{i}.json" for i in range(len(parts))]
+    for item, path in zip(parts, paths, strict=True):
+        item.save(path)
+    inferred = recoup.infer(parts, random_state=0, n_points=800)
+    assert (inferred.privacy, inferred.simulated) == (joint_privacy(parts), noise == "simulated")
+    assert inferred.privacy["spent"] == inferred.privacy["epsilon"] == epsilon
+    for name in ("a", "b"):
+        inferred.save(tmp_path / f"{name}.parquet")
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+    loaded = recoup.InferredDataset.load(tmp_path / "a.parquet")
+    assert (loaded.privacy, loaded.sources) == (inferred.privacy, inferred.sources)
+    centers = recoup.refit(part, inferred, random_state=0)
+    pages = [gather(part, centers, data, level=None) for data in (inferred, loaded)]
+    assert json.loads(json.dumps(pages)) == pages
+    for order in (paths, paths[::-1]):
+        assert run("infer", *order, "-o", tmp_path / "out").exit_code == 0
+        page = tmp_path / "page.html"
+        arguments = ("report", paths[0], "--inferred", tmp_path / "out" / "inferred.parquet", "-o", page)
+        answer = run(*arguments, "--no-intervals", "--json")
+        assert answer.exit_code == 0, answer.stderr
+        pages.append(json.loads(answer.stdout))
+        assert f"epsilon = {epsilon:g}," in answer.stderr
+        assert answer.stderr.lower().startswith(statement.lower())
+        words = Page(page.read_text()).words
+        assert (f"of {len(parts)} releases together" in words) == (len(parts) > 1)
+        assert ("from another release as well" in words) == (len(parts) > 1)
+        assert ("Privacy claimed, not verified" in words) == (noise == "unverified")
+        assert ("Some of the answers behind this page were made elsewhere" in words) == (noise == "unverified")
+        assert ("among them some that were made elsewhere" in words) == (noise == "unverified")
+        assert (NOT_PRIVATE in words) == (noise == "simulated")
+    for facts in pages:
+        numbers = {row["name"]: row["value"] for row in facts["privacy"]["numbers"]}
+        assert (numbers["epsilon"], numbers["spent"], numbers["noise"]) == (f"{epsilon:g}", f"{epsilon:g}", noise)
+        assert (facts["privacy"]["statement"], facts["private"]) == (statement, noise == "secure")
+        assert facts["budget"]["epsilon"] == 0.5  # the rounds on the page are those of one transcript
+        # Lines that read one transcript alone would give other numbers.
+        assert ("--inferred inferred.parquet" in facts["reproduce"]["command"]) == (len(parts) > 1)
+        assert ("InferredDataset.load" in facts["reproduce"]["python"]) == (len(parts) > 1)
+
+
+def test_data_of_another_release_adds_what_that_one_promises():
+    """It may be used, so both stand behind the page."""
+    part, other = released("lloyd", noise="secure"), released("grid", noise="secure", delta=1e-6)
+    found = privacy_of(part, recoup.infer(other, random_state=0, n_points=500))
+    assert (found["epsilon"], found["delta"], found["mechanism"]) == (1.0, 1e-6, "laplace and gaussian")
+    assert privacy_of(part, recoup.infer(claimed(), random_state=0, n_points=500))["statement"] == CLAIMED
+    assert privacy_of(part, None) == part.privacy
+    # A file that says less than this transcript itself cannot be the statement of both: both are added up.
+    own = recoup.infer(part, random_state=0, n_points=500)
+    assert privacy_of(part, own) == part.privacy
+    for less in ({"epsilon": 0.1}, {"noise": "secure", "epsilon": 0.49}):
+        assert privacy_of(part, replace(own, privacy=own.privacy | less))["epsilon"] == 0.5 + less["epsilon"]
+    whole = claimed()
+    vouched = recoup.infer(whole, random_state=0, n_points=500)
+    vouched = replace(vouched, privacy=vouched.privacy | {"noise": "secure", "statement": "differentially private"})
+    assert privacy_of(whole, vouched)["statement"] == CLAIMED
+    several = recoup.infer(released("grid", noise="secure", records_per_person=2), random_state=0, n_points=500)
+    with pytest.raises(ParameterError, match="do not add up"):
+        privacy_of(part, several)
+
+
+def test_epsilons_add_up_as_the_decimals_they_are():
+    parts = [released("lloyd", noise="secure", epsilon=e) for e in ("0.1", "0.2", "1/3")]
+    found = joint_privacy(parts)
+    assert (found["epsilon"], found["spent"]) == (0.633333333334, 0.633333333334)  # rounded up: never below
+    assert joint_privacy(parts[:2])["spent"] == joint_privacy(parts[:2])["epsilon"] == 0.3
+
+
+def test_files_of_older_versions_say_what_they_know(tmp_path):
+    part = released("lloyd", noise="secure")
+    inferred = recoup.infer([part, released("grid", noise="secure")], random_state=0, n_points=500)
+    for simulated in (False, True):
+        old = replace(inferred, privacy=None, sources=(), simulated=simulated)
+        assert set(json.loads(old.to_arrow().schema.metadata[b"recoup"])) == {"method", "simulated", "named"}
+        old.save(tmp_path / "old.parquet")
+        loaded = recoup.InferredDataset.load(tmp_path / "old.parquet")
+        assert (loaded.privacy, loaded.sources) == (None, ())
+        found = privacy_of(part, loaded)
+        assert found == (part.privacy | {"statement": NOT_PRIVATE, "noise": "simulated"} if simulated else part.privacy)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"noise": "none"}, {"epsilon": "0.1"}, {"epsilon": float("inf")}, {"epsilon": -1.0}, {"spent": True},
+        {"mechanism": "laplace\x1b[2J"}, {"unit": "9 records of one person\n"}, {"neighbours": None}, {"bounds": {}},
+        {"bounds": {"low": ["0"], "high": [1.0], "columns": None}}, {"delta": None},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_statement_that_recoup_would_not_have_written_is_refused(change, tmp_path):
+    inferred = recoup.infer(released("lloyd"), "consistency")
+    replace(inferred, privacy=inferred.privacy | change).save(tmp_path / "i.parquet")
+    with pytest.raises(UnreadableFileError):
+        recoup.InferredDataset.load(tmp_path / "i.parquet")
+    # The statement follows from the kind of noise, whatever the file calls it.
+    replace(inferred, privacy=inferred.privacy | {"statement": "perfectly private"}).save(tmp_path / "i.parquet")
+    assert recoup.InferredDataset.load(tmp_path / "i.parquet").privacy["statement"] == NOT_PRIVATE
+
+
 # ---- the command ----
 
 
@@ -319,9 +442,48 @@ def test_the_command_reads_several(saved, tmp_path):
     assert value["files"] == [str(tmp_path / "out" / name) for name in names]
     kept = json.loads((tmp_path / "out" / "answers.json").read_text())
     assert (kept["answers"], kept["privacy"]) == (value["answers"], NOT_PRIVATE)
+    assert (value["answers"][2]["rows"], value["answers"][2]["columns"]) == (list("0123"), ["column 0", "column 1"])
     table_for_people = run("infer", lloyd, grid).stdout
     assert "4 centres by maxent" in table_for_people
     assert f"Answer of kmeans-grid ({grid})" in table_for_people
+    assert len(re.findall(r"^ *cluster +column 0 +column 1 *$", table_for_people, re.M)) == 2
+
+
+def test_another_number_of_clusters_is_for_every_clustering(saved):
+    value = json.loads(run("infer", *saved, "-k", "2", "--json").stdout)
+    assert [None if a["answer"] is None else len(a["answer"]) for a in value["answers"]] == [2, 2, None]
+    assert "2 centres by maxent" in run("infer", *saved, "-k", "2").stdout
+
+
+def test_answers_without_clusters_have_headers(tmp_path):
+    x = np.column_stack([table(), (table()[:, 0] > 0.5).astype(float)])
+    kinds = {
+        "mixture": (recoup.GaussianMixture(n_components=2, n_rounds=2), "weight", "component 1"),
+        "logistic": (recoup.LogisticRegression(n_rounds=2), "coefficient", "intercept"),
+        "pca": (recoup.CovariancePCA(n_components=1), "bought", "component 1"),
+    }
+    domain = recoup.Box([0, 0, 0], [1, 1, 1], ("age", "hours", "bought"))
+    for name, (algorithm, _, _) in kinds.items():
+        transcript = recoup.release(
+            algorithm, pa.table(dict(zip(domain.columns, x.T, strict=True))), domain=domain, epsilon=20,
+            noise="simulated", random_state=0,
+        )  # fmt: skip
+        transcript.save(tmp_path / f"{name}.json")
+    for name, (algorithm, column, row) in kinds.items():
+        path = tmp_path / f"{name}.json"
+        shown = run("infer", path)
+        assert shown.exit_code == 0, shown.stderr
+        title, _, header, *rows = shown.stdout.splitlines()
+        assert f"Answer of {algorithm.type_name} ({path})" in title
+        assert column in header
+        assert any(line.strip().startswith(row) for line in rows)
+        found = json.loads(run("infer", path, "-o", tmp_path / name, "--json").stdout)["answers"][0]
+        assert row in found["rows"]
+        assert column in found["columns"]
+        assert np.shape(found["answer"])[0] == len(found["rows"])
+        assert json.loads((tmp_path / name / "answers.json").read_text())["answers"] == [found]
+    assert "directions in columns scaled to [-1, 1]" in run("infer", tmp_path / "pca.json").stderr
+    assert not re.search(r"^ *bought", run("infer", tmp_path / "logistic.json").stdout, re.M)
 
 
 def test_one_transcript_is_read_as_before(saved, tmp_path):
@@ -345,6 +507,22 @@ def test_rounds_without_an_algorithm_have_data_and_no_centres(saved, tmp_path):
     refused = run("infer", saved[2], "-k", "3")
     assert (refused.exit_code, refused.stdout) == (ExitCode.USAGE, "")
     assert "none of these transcripts" in refused.stderr
+    assert '{"type": "kmeans-adaptive", "n_clusters": 3}' in refused.stderr
+    shown = run("infer", saved[2])
+    assert "About 3,005 records by maxent, NOT PRIVATE" in shown.stdout
+    assert re.search(r"^ *column 1 +0\.\d+ +0\.\d+", shown.stdout, re.M)
+    assert "-o FOLDER writes the inferred data" in shown.stderr
+    assert "-o FOLDER" not in run("infer", saved[2], "-o", tmp_path / "out").stderr
+
+
+def test_the_way_to_clusters_that_the_refusal_names_works(saved, tmp_path):
+    read = recoup.Transcript.load(saved[2])
+    rounds = [(r.query, r.noisy, r.scales) for r in read.rounds]
+    named = recoup.transcript_from(
+        domain=read.context.domain, epsilon=1, rounds=rounds, algorithm={"type": "kmeans-adaptive", "n_clusters": 3}
+    )
+    named.save(tmp_path / "named.json")
+    assert len(json.loads(run("infer", tmp_path / "named.json", "--json").stdout)["centers"]) == 3
 
 
 def test_what_does_not_belong_together_is_one_line(saved, tmp_path):

@@ -3,6 +3,8 @@
 import json
 import math
 import warnings
+from collections import deque
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,11 +19,19 @@ from scipy.stats import binom, norm
 import recoup
 from recoup import Box, LogisticRegression, PrivateLogisticRegression
 from recoup.algorithms.logistic import minimum_of_loss
-from recoup.errors import BoundsError, DataError, MissingBoundsError, ParameterError, PostprocessDeclined
+from recoup.errors import (
+    BoundsError,
+    DataError,
+    MissingBoundsError,
+    ParameterError,
+    PostprocessDeclined,
+    TranscriptError,
+)
 from recoup.estimators.labels import codes_of, declared_classes, open_labelled
 from recoup.kernels.fixed_point import DROPPED
 from recoup.kernels.gradient import exp_minus
 from recoup.queries.gradient import LogisticGradientQuery
+from recoup.queries.histogram import HistogramQuery
 from recoup.queries.registry import query_from_json
 
 RNG = np.random.default_rng(7)
@@ -221,8 +231,67 @@ class TestGuard:
         assert forced.inferred_ is not None
         assert forced.declined_ is None
 
+    @pytest.mark.parametrize("method", ["maxent", "mcmc"])
+    def test_whoever_reads_the_transcript_hears_it_once_and_can_ask_for_silence(self, method):
+        _, weak = released(FEATURES[:40] / 10.0, LABELS[:40], epsilon=0.1)
+        _, strong = released(FEATURES / 10.0, LABELS)
+        terms = {"n_points": 600, "n_steps": 500}
+        with pytest.warns(PostprocessDeclined, match="inferred as asked, but .* too few records") as heard:
+            recoup.infer(weak, method, **terms)
+        assert len(heard) == 1
+        assert heard[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            recoup.infer(weak, method, warn=False, **terms)
+            recoup.infer(strong, method, **terms)
+
+    def test_of_several_transcripts_the_weak_one_is_named(self):
+        weak, strong = (released(FEATURES[:n] / 10.0, LABELS[:n], epsilon=e)[1] for n, e in ((40, 0.1), (4000, 1)))
+        with pytest.warns(
+            PostprocessDeclined, match="advises against reading transcript 2 alone: .* few records"
+        ) as found:
+            recoup.infer([strong, weak], n_points=600)
+        assert len(found) == 1
+
+
+class TestSeeds:
+    @pytest.mark.parametrize(("random_state", "seed"), [(3, 3), (None, 0)])
+    def test_the_analyst_finds_the_same_coefficients(self, random_state, seed):
+        fitted = model(postprocess="maxent", random_state=random_state, n_rounds=3).fit(FEATURES, LABELS)
+        transcript = fitted.transcript_
+        again = recoup.refit(transcript, recoup.infer(transcript, random_state=seed), random_state=seed)
+        np.testing.assert_array_equal(again, np.append(fitted.coef_[0], fitted.intercept_))
+        assert not np.array_equal(recoup.refit(transcript, recoup.infer(transcript, random_state=seed + 1)), again)
+
+    def test_labels_are_0_or_1_and_between_only_together_with_other_rounds(self):
+        fitted = model(postprocess="maxent", n_rounds=3).fit(FEATURES, LABELS)
+        assert set(np.unique(fitted.inferred_.points[:, -1])) == {0.0, 1.0}
+        query = HistogramQuery.one_way(dimension=3, bins=4)
+        counts = np.asarray(
+            query.contribution(fitted.transcript_.context.domain.to_unit(np.column_stack([FEATURES, LABELS]))).sum(
+                axis=0
+            )
+        )
+        marginals = recoup.transcript_from(
+            domain=fitted.transcript_.context.domain, epsilon=1, rounds=[(query, counts, 5.0)]
+        )
+        both = recoup.infer([fitted.transcript_, marginals], random_state=0)
+        labels = both.points[:, -1]
+        assert ((labels >= 0) & (labels <= 1)).all()
+        assert ((labels > 0) & (labels < 1)).any()
+        # From 0.5 on a label counts as positive: the share of such points is that of the records.
+        share = both.weights[labels >= 0.5].sum() / both.n_records
+        assert share == pytest.approx(LABELS.mean(), abs=0.03)
+
 
 class TestLabels:
+    @pytest.mark.parametrize("bounds", ["schema.toml", "age=17:90", Path("schema.json")])
+    def test_a_file_of_bounds_is_for_the_command_line(self, bounds, tmp_path):
+        # Of text columns, which the file would have left out, nothing must be said.
+        pd.DataFrame({"name": ["a"], "age": [40], "bought": [1]}).to_csv(tmp_path / "t.csv", index=False)
+        with pytest.raises(BoundsError, match="read by the command line only"):
+            model(bounds=bounds).fit(tmp_path / "t.csv", "bought")
+
     @pytest.mark.parametrize(
         ("labels", "classes"),
         [
@@ -243,7 +312,41 @@ class TestLabels:
         np.testing.assert_array_equal(codes[:2], [0.0, 1.0])
         assert math.isnan(codes[2])
 
-    @pytest.mark.parametrize("classes", [(0,), (0, 1, 2), (1, 1), "ab", 3, (None, 1), ((0, 1), (2, 3))])
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            list,
+            deque,
+            pl.Series,
+            pa.array,
+            lambda values: pa.chunked_array([values]),
+            lambda values: pd.Series(values, dtype="Int64"),
+            lambda values: pd.Series(values, dtype="int64[pyarrow]"),
+            lambda values: pd.Series(values, dtype=object),
+            lambda values: np.array(values, dtype=object),
+        ],
+    )
+    @pytest.mark.parametrize("classes", [(0, 1), (2**53, 2**53 + 1)])
+    def test_one_label_does_not_change_how_the_others_are_read(self, kind, classes):
+        a, b = classes
+        np.testing.assert_array_equal(codes_of(kind([a, b, b]), classes), [0, 1, 1])
+        np.testing.assert_array_equal(codes_of(kind([a, b, b, None]), classes), [0, 1, 1, np.nan])
+
+    @pytest.mark.parametrize("odd", ["x", [1, 2], b"1", 10**400, object()])
+    def test_nor_does_one_that_is_no_number(self, odd):
+        for kind in (list, tuple, deque):
+            np.testing.assert_array_equal(codes_of(kind([1, 0, odd]), (0, 1)), [1, 0, np.nan])
+
+    def test_arrow_labels_that_python_cannot_hold_are_neither(self):
+        far = pa.array([0, 2**62, None], pa.timestamp("s"))
+        assert np.isnan(codes_of(far, (0, 1))).all()
+        assert codes_of(pa.array(["no", "yes", None]), ("no", "yes"))[:2].tolist() == [0.0, 1.0]
+
+    def test_classes_of_a_column_must_differ_as_numbers(self):
+        with pytest.raises(ParameterError, match="float64 tells apart"):
+            open_labelled(pd.DataFrame({"a": [0.0], "y": [1.0]}), "y", {"a": (0, 1)}, (2**53, 2**53 + 1))
+
+    @pytest.mark.parametrize("classes", [(0,), (0, 1, 2), (1, 1), "ab", 3, (None, 1), ((0, 1), (2, 3)), (1, "a")])
     def test_anything_but_two_classes_is_refused(self, classes):
         with pytest.raises(ParameterError, match="two values"):
             declared_classes(classes)
@@ -427,3 +530,49 @@ def test_the_noise_of_a_gradient_is_as_declared():
     limit = norm.isf(ALPHA) * math.sqrt(2 / n)
     assert abs(mean_square - 1) < limit
     assert abs(0.9**2 * mean_square - 1) > limit
+
+
+def test_rounds_about_other_labels_are_not_continued(tmp_path):
+    def stop(t):
+        if t == 2:
+            raise KeyboardInterrupt
+
+    x, y = FEATURES[:500] / 10.0, LABELS[:500].astype(int)
+    path = tmp_path / "t.json"
+    terms = {"epsilon": 1, "bounds": (-1, 1), "n_rounds": 4, "noise": "simulated", "random_state": 0}
+    with pytest.raises(KeyboardInterrupt):
+        PrivateLogisticRegression(**terms).fit(x, y, transcript_path=path, on_round=stop)
+    with pytest.raises(TranscriptError, match="other terms"):
+        PrivateLogisticRegression(**terms, classes=(1, 0)).fit(x, y, transcript_path=path, resume=True)
+    fitted = PrivateLogisticRegression(**terms, classes=np.array([0, 1])).fit(x, y, transcript_path=path, resume=True)
+    assert len(fitted.transcript_.rounds) == 4
+    assert fitted.transcript_.algorithm["classes"] == [0, 1]
+
+
+@pytest.mark.parametrize("classes", [(0,), (0, 1, 2), "ab", (None, 1), (0, [1])])
+def test_an_algorithm_takes_two_classes_or_none(classes):
+    with pytest.raises(ParameterError, match="two values"):
+        LogisticRegression(classes=classes)
+
+
+def test_an_inference_that_ends_far_from_its_optimum_is_not_used():
+    # Two places alone, and hardly any noise: uniform points of the support cannot give such gradients.
+    x = np.where(np.arange(50_000)[:, None] % 2 == 0, 1.0, -1.0) * np.ones((1, 2))
+    y = (x[:, 0] > 0).astype(int)
+    terms = {"epsilon": 1e5, "bounds": (-1, 1), "noise": "simulated", "random_state": 0}
+    with pytest.warns(PostprocessDeclined, match="last iterate was kept: inference stopped"):
+        kept = PrivateLogisticRegression(**terms).fit(x, y)
+    assert kept.inferred_ is None
+    assert "nats" in kept.declined_
+    with pytest.warns(PostprocessDeclined, match="^inference stopped"):
+        forced = PrivateLogisticRegression(**terms, postprocess="maxent").fit(x, y)
+    assert forced.inferred_ is not None
+    assert forced.declined_ is None
+    assert kept.score(x, y) == 1.0
+
+
+@pytest.mark.parametrize("more", [{"average_last": 2}, {"average_last": -5}, {"n_restarts": 3}])
+def test_what_only_clusterings_have_is_refused(more):
+    _, transcript = released(FEATURES[:100] / 10.0, LABELS[:100], epsilon=1)
+    with pytest.raises(ParameterError, match="for clusterings"):
+        recoup.refit(transcript, None, **more)

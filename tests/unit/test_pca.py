@@ -331,6 +331,28 @@ def test_the_power_iteration_is_inferred_from_unless_noise_hides_it():
     assert none.inferred_ is None
 
 
+@pytest.mark.parametrize("algorithm", ["covariance", "power"])
+@pytest.mark.parametrize(("random_state", "seed"), [(3, 3), (None, 0)])
+def test_the_analyst_finds_the_same_components(algorithm, random_state, seed):
+    model = recoup.PrivatePCA(
+        2, 5.0, (-1, 1), algorithm=algorithm, postprocess="maxent", random_state=random_state
+    ).fit(CLOUD[:3000])
+    transcript = model.transcript_
+    again = recoup.refit(transcript, recoup.infer(transcript, random_state=seed), random_state=seed)
+    np.testing.assert_array_equal(again, np.concatenate([model.mean_[None], model.components_]))
+    assert not np.array_equal(recoup.refit(transcript, recoup.infer(transcript, random_state=seed + 1)), again)
+
+
+@pytest.mark.parametrize("algorithm", [CovariancePCA(n_components=2), PowerPCA(n_components=2)])
+def test_whoever_reads_a_weak_transcript_hears_it_too(algorithm):
+    weak, strong = (released(algorithm, x=CLOUD[:n], epsilon=e) for n, e in ((200, 0.1), (20_000, 5)))
+    with pytest.warns(PostprocessDeclined, match="inferred as asked, but .* told from noise"):
+        recoup.infer(weak, n_points=600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        recoup.infer(strong, n_points=600)
+
+
 def test_every_source_gives_the_same_transcript(tmp_path):
     table = pa.table({name: CLOUD[:3000, j] for j, name in enumerate("abcde")})
     pq.write_table(table, tmp_path / "cloud.parquet")

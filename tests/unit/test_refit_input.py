@@ -76,3 +76,22 @@ def test_register_refuses_and_then_changes_nothing(kinds):
     with pytest.raises(ParameterError):
         register(*kinds)
     assert before == (QUERIES, ALGORITHMS)
+
+
+def test_a_class_made_by_a_function_does_not_replace_another_one(monkeypatch):
+    def made(sign):
+        class Made(VoronoiQuery):
+            type_name = "made-by-a-function"
+
+            def contribution(self, x):
+                return sign * super().contribution(x)
+
+        return Made
+
+    first = made(1)
+    monkeypatch.delitem(QUERIES, "made-by-a-function", raising=False)
+    register(first)
+    register(first)
+    with pytest.raises(ParameterError, match="is taken by"):
+        register(made(-1))
+    assert QUERIES.pop("made-by-a-function") is first

@@ -55,6 +55,17 @@ def test_arrays_are_read_only_copies_and_numbers_are_plain():
         query.weights[0, 0] = 3
 
 
+def test_arrays_of_any_shape_and_order_are_kept_alike():
+    mine = np.array([1, 2])
+    query = Everything(mine, n_columns=np.array(2), name=np.str_("b"))
+    mine[0] = 7
+    assert query.weights.tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="read-only"):
+        query.weights[0] = 3
+    assert (type(query.n_columns), type(query.name)) == (int, str)
+    assert Everything(np.asfortranarray(np.arange(4.0).reshape(2, 2))).weights.flags.c_contiguous
+
+
 @pytest.mark.parametrize("weights", [np.array([[np.nan, 1.0]]), np.empty((0, 2)), np.array([[np.inf, 1.0]])])
 def test_an_array_that_json_cannot_keep_is_refused(weights):
     with pytest.raises(ParameterError, match="weights must hold numbers"):
@@ -101,6 +112,9 @@ def test_a_block_takes_one_bound_or_one_for_each_value():
     block = bounded_block("b", 3, l1=[1.0, 2.0, 3.0], total=1.0)
     assert block.l2.tolist() == block.l1.tolist() == [1.0, 2.0, 3.0]
     assert (block.total, block.ones) == (1.0, None)
+    whole = bounded_block("b", 2, l1=2, l2=[1, 1])
+    assert whole.l1.dtype == whole.l2.dtype == np.float64
+    assert whole.l1.flags.writeable
     with pytest.raises(ValueError, match="broadcast"):
         bounded_block("b", 3, l1=[1.0, 2.0])
 
@@ -131,3 +145,9 @@ def test_an_algorithm_has_defaults_that_assume_nothing():
     assert np.abs(points.mean(axis=0)).max() < 0.15  # even over the ball: 6 standard errors
     assert algorithm.in_user_units(context, algorithm.estimate(context, ())).tolist() == [6.25, 12.5]
     assert algorithm.pseudo_records == 10.0
+
+
+def test_the_docstring_names_everything_that_must_be_written():
+    first = SimpleAlgorithm.__doc__.split(".")[1]
+    assert SimpleAlgorithm.__abstractmethods__
+    assert all(f"`{name}`" in first for name in SimpleAlgorithm.__abstractmethods__)

@@ -326,7 +326,97 @@ def changes_points(self, context, rounds, points, weights, rng):
     return points.sum(axis=0)
 
 
+def tells(member):
+    """A member of the algorithm, made by a function of the last number of records that its query saw."""
+    seen = [0]
+
+    def integer_total(self, records, factors):
+        seen[0] = len(records)
+        return Shift.integer_total(self, records, factors)
+
+    return algorithm(query_class(integer_total=integer_total), **member(seen))
+
+
+def wrong_in_large_blocks(n_rows):
+    return with_rows(lambda self, x, rows: rows * (1000 if len(x) >= n_rows else 1))
+
+
+def wrong_in_long_tables(self, records, factors):
+    return Shift.integer_total(self, records, factors) * (50 if len(records) > 2000 else 1)
+
+
+def says_how_many(self, records, factors):
+    print(len(records))
+    return Shift.integer_total(self, records, factors)
+
+
+def bounds_from_records():
+    largest = [1e-3]
+
+    def contribution(self, x):
+        largest[0] = max(largest[0], float(np.abs(x - self.center).sum(axis=1).max(initial=0.0)))
+        return Shift.contribution(self, x)
+
+    def sensitivity(self, domain):
+        bound = largest[0] * (1 + 1e-9)
+        return Sensitivity((Block.of_counts("count", 1), bounded_block("shift", self.size - 1, l1=bound)))
+
+    return asks_with(contribution=contribution, sensitivity=sensitivity)
+
+
 PLANTED = {
+    "a support that knows the number of records": (
+        lambda: tells(
+            lambda seen: {
+                "support": lambda self, context, rounds, n, rng: uniform_points(context.domain, n, rng) / (1 + seen[0])
+            }
+        ),
+        "equal draws",
+        "the support is another one",
+    ),
+    "a refit that knows the number of records": (
+        lambda: tells(
+            lambda seen: {
+                "refit": lambda self, context, rounds, points, weights, rng: (
+                    np.average(points, axis=0, weights=weights) / (1 + seen[0])
+                )
+            }
+        ),
+        "equal draws",
+        "refit is another one",
+    ),
+    "units that know the number of records": (
+        lambda: tells(lambda seen: {"in_user_units": lambda self, context, answer: answer + seen[0]}),
+        "equal draws",
+        "in_user_units is another one",
+    ),
+    "a strength that knows the number of records": (
+        lambda: tells(lambda seen: {"pseudo_records": property(lambda self: 1.0 + seen[0])}),
+        "equal draws",
+        "pseudo_records is another one",
+    ),
+    "a guard that knows the number of records": (
+        lambda: tells(lambda seen: {"declines": lambda self, context, rounds: f"{seen[0]} are too few"}),
+        "equal draws",
+        "declines is another one",
+    ),
+    "wrong in blocks of 4,096": (
+        lambda: asks_with(**wrong_in_large_blocks(4096)),
+        "one by one",
+        "something else among 4096",
+    ),
+    "wrong in blocks of 4,097": (
+        lambda: asks_with(**wrong_in_large_blocks(4097)),
+        "one by one",
+        "something else among 4097",
+    ),
+    "totals that are wrong for long tables": (
+        lambda: asks_with(integer_total=wrong_in_long_tables),
+        "integer total",
+        "a table that is repeated",
+    ),
+    "totals that print": (lambda: asks_with(integer_total=says_how_many), "silence", "integer_total says something"),
+    "bounds from the records": (bounds_from_records, "purity", "after records were read"),
     "unbounded contribution": (
         lambda: asks_with(**with_rows(lambda self, x, rows: 1e-3 / (np.abs(x - 0.3) + 1e-9))),
         "sensitivity",
@@ -400,11 +490,11 @@ PLANTED = {
         "budget",
         "3/2 of its share",
     ),
-    "shares below 1": (lambda: algorithm(**asking(share=0.3)), "whole budget", "0.9 of the budget"),
+    "shares below 1": (lambda: algorithm(**asking(share=0.3)), "whole budget", "9/10 of the budget"),
     "a split below 1": (
         lambda: algorithm(**asking(split={"count": 0.5, "shift": 0.25})),
         "whole budget",
-        "0.75 of its share",
+        "3/4 of its share",
     ),
     "a counter in the algorithm": (hidden_counter, "next request", "keep nothing between calls"),
     "a generator of its own": (
@@ -596,6 +686,19 @@ def test_a_failure_in_many_places_is_told_once():
     assert message.count("Declare a bound") == 1
     assert "in 4 more places" in message
     assert message.startswith("In the Box: block 'shift'")
+    two = check_query(bad, domain=[BOX, recoup.L2Ball([0, 0], [1, 1])], raise_on_failure=False)
+    assert "in 1 more place.)" in two.failures[0].message
+
+
+def test_shares_that_floats_leave_short_are_shown_exactly():
+    def next_request(self, context, rounds, rng):
+        request = Mean.next_request(self, context, rounds, rng)
+        return None if request is None else Request(query=request.query, share=1 / 3, split=request.split)
+
+    report = check_algorithm(algorithm(next_request=next_request), domain=BOX, raise_on_failure=False)
+    (failure,) = report.failures
+    assert failure.name == "whole budget"
+    assert "ask for 9999999999999999/10000000000000000 of the budget. Write shares as Fraction(1, 3)" in failure.message
 
 
 def test_an_error_of_the_code_under_test_is_placed():

@@ -46,6 +46,14 @@ class Clustering(Algorithm, Protocol):
 
 
 @runtime_checkable
+class Guarded(Algorithm, Protocol):
+    """An algorithm that knows where its released values are too weak to infer from."""
+
+    def declines(self, context: Context, rounds: Sequence[Round]) -> str | None:
+        """Why not to infer, in one sentence that depends on released values alone; none where nothing is against it."""
+
+
+@runtime_checkable
 class Refittable(Algorithm, Protocol):
     """An algorithm with a noiseless twin that runs on weighted points."""
 

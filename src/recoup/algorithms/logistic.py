@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import expit
 
+from recoup.algorithms.answers import column_names
 from recoup.algorithms.lloyd import positive_whole
 from recoup.context import Context, Request
 from recoup.errors import ParameterError
@@ -26,6 +27,7 @@ from recoup.transcript import Round
 
 _COUNT_PART = Fraction(5, 100)  # of every round: N is needed to a few per cent only
 _LARGEST_PARAMETER = 2.0**20
+_LABEL = (str, bool, int, float)
 _NEWTON_STEPS, _NEWTON_ACCURACY, _ARMIJO = 100, 1e-10, 1e-4
 _SMALLEST_RIDGE = 1e-9  # keeps a measure of one class from having no minimum
 # Of the longest gradient at the start. On generated sets inference lost to iterates of a well-chosen step from
@@ -44,6 +46,8 @@ class LogisticRegression:
         l2: the weight of the penalty (l2 / 2) |w|^2 beside the mean loss; the intercept is free.
         clip: the longest gradient of a record, in the mechanism's norm; by default the longest one at the start.
         pseudo_records: how many records' worth of trust the base of the inferred measure has.
+        classes: what the two labels stand for, the negative one first; public, and nothing is computed from it. It is
+            part of the description, so that rounds about other labels are not continued.
 
     Guarantees: round t asks for 1 / T of the budget; over T rounds the whole budget is asked for. Coefficients are
     finite, whatever the noise.
@@ -57,6 +61,7 @@ class LogisticRegression:
     l2: float = 1e-3
     clip: float | None = None
     pseudo_records: float = 20.0
+    classes: tuple[Any, Any] | None = None
 
     type_name: ClassVar[str] = "logistic-regression"
 
@@ -66,6 +71,11 @@ class LogisticRegression:
             object.__setattr__(self, name, _number(getattr(self, name), name, zero=name == "l2"))
         if self.clip is not None:
             object.__setattr__(self, "clip", _number(self.clip, "clip"))
+        if self.classes is not None:
+            given = self.classes
+            if not isinstance(given, list | tuple) or len(given) != 2 or not all(isinstance(c, _LABEL) for c in given):
+                raise ParameterError("classes must be the two values of a label, each a text or a number.")
+            object.__setattr__(self, "classes", tuple(given))
 
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
         """Ask for the count and the gradient at the last iterate; none after the last round."""
@@ -120,16 +130,21 @@ class LogisticRegression:
         intercept = answer[-1] - np.sum(answer[:-1] * ((high + low) / (high - low)))
         return np.append(2.0 * answer[:-1] / (high - low), intercept)
 
+    def answer_labels(self, context: Context) -> tuple[list[str], list[str]]:
+        """A coefficient for each feature, then the intercept; the label's own column has none."""
+        return [*column_names(context.domain)[:-1], "intercept"], ["coefficient"]
+
     def to_json(self) -> dict[str, Any]:
         """The public description that a transcript carries."""
         fields = ("n_rounds", "step_size", "l2", "clip", "pseudo_records")
-        return {"type": self.type_name} | {name: getattr(self, name) for name in fields}
+        classes = {} if self.classes is None else {"classes": list(self.classes)}
+        return {"type": self.type_name} | {name: getattr(self, name) for name in fields} | classes
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Read an algorithm back from its description."""
         fields = ("n_rounds", "step_size", "l2", "clip", "pseudo_records")
-        return cls(**{name: value[name] for name in fields})
+        return cls(**{name: value[name] for name in fields}, classes=value.get("classes"))
 
     def _clip(self, context: Context) -> float:
         # At the start every slope is one half.

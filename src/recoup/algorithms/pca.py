@@ -15,11 +15,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from recoup.algorithms.answers import Weighted, column_names
 from recoup.algorithms.lloyd import positive_whole
 from recoup.algorithms.second_moments import (
+    Explained,
     Spread,
     centred_products,
     directions_of,
+    explained_by,
     least_squares_spread,
     noisy_spread,
     points_around,
@@ -84,6 +87,7 @@ class CovariancePCA:
 
     def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
         """The mean and the leading eigenvectors of the noisy covariance."""
+        check_width(self.n_components, context.domain)
         return self.spread(context, rounds).components(self.n_components)
 
     def spread(self, context: Context, rounds: Sequence[Round]) -> Spread:
@@ -110,6 +114,21 @@ class CovariancePCA:
     def in_user_units(self, context: Context, answer: Array) -> Array:
         """The mean in the user's units; components stay in columns scaled to [-1, 1]."""
         return mean_in_user_units(context, answer)
+
+    def explained(
+        self, context: Context, rounds: Sequence[Round], components: Array, data: Weighted | None
+    ) -> Explained:
+        """The variance along components, of the inferred data if there is some, else as released."""
+        spread = self.spread(context, rounds) if data is None else spread_of(context.domain, *data)
+        return explained_by(components, spread, float(np.trace(spread.covariance)))
+
+    def answer_labels(self, context: Context) -> tuple[list[str], list[str]]:
+        """The mean, then the components, by columns."""
+        return _labels(self.n_components, context)
+
+    def answer_note(self, context: Context, rounds: Sequence[Round], answer: Array, data: Weighted | None) -> str:
+        """In which units the rows are, and how much variance the components explain."""
+        return _note(self.explained(context, rounds, answer[1:], data))
 
     def to_json(self) -> dict[str, Any]:
         """The public description that a transcript carries."""
@@ -202,6 +221,24 @@ class PowerPCA:
         """The mean in the user's units; components stay in columns scaled to [-1, 1]."""
         return mean_in_user_units(context, answer)
 
+    def explained(
+        self, context: Context, rounds: Sequence[Round], components: Array, data: Weighted | None
+    ) -> Explained:
+        """The variance along components, of the inferred data if there is some, else as released."""
+        if data is not None:
+            spread = spread_of(context.domain, *data)
+            return explained_by(components, spread, float(np.trace(spread.covariance)))
+        whole = total_variance(context, rounds, pooled(context, rounds)).variance
+        return explained_by(components, self.spread(context, rounds), whole)
+
+    def answer_labels(self, context: Context) -> tuple[list[str], list[str]]:
+        """The mean, then the components, by columns."""
+        return _labels(self.n_components, context)
+
+    def answer_note(self, context: Context, rounds: Sequence[Round], answer: Array, data: Weighted | None) -> str:
+        """In which units the rows are, and how much variance the components explain."""
+        return _note(self.explained(context, rounds, answer[1:], data))
+
     def to_json(self) -> dict[str, Any]:
         """The public description that a transcript carries."""
         return {"type": self.type_name, "n_components": self.n_components, "n_rounds": self.n_rounds}
@@ -230,4 +267,19 @@ def _too_weak(noise: float, variance: float) -> str | None:
     return (
         f"noise alone makes a direction of variance {noise:.3g}, and all columns together have {variance:.3g}: no "
         "component can be told from noise. Use a larger epsilon, more records, or fewer columns."
+    )
+
+
+def _labels(n_components: int, context: Context) -> tuple[list[str], list[str]]:
+    return ["mean", *(f"component {i}" for i in range(1, n_components + 1))], column_names(context.domain)
+
+
+def _note(explained: Explained) -> str:
+    parts = ", ".join(
+        f"component {i} {variance:.3g} ({100 * ratio:.0f} %)"
+        for i, (variance, ratio) in enumerate(zip(*explained, strict=True), start=1)
+    )
+    return (
+        "The mean is in the columns' own units; components are directions in columns scaled to [-1, 1] by their "
+        f"bounds. Variance along them there, with its share of that of all columns: {parts}."
     )

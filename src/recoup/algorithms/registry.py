@@ -15,6 +15,7 @@ from recoup.algorithms.lloyd import KMeans
 from recoup.algorithms.logistic import LogisticRegression
 from recoup.algorithms.pca import CovariancePCA, PowerPCA
 from recoup.errors import ParameterError, TranscriptFormatError
+from recoup.queries.registry import unknown
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     a.type_name: a
@@ -38,8 +39,10 @@ def algorithm_from_json(value: Mapping[str, Any]) -> Algorithm:
     >>> algorithm_from_json({"type": "kmeans-lloyd", "n_clusters": 3, "n_rounds": 5})
     KMeans(n_clusters=3, n_rounds=5)
     """
-    if not isinstance(value.get("type"), str) or value["type"] not in ALGORITHMS:
+    if not isinstance(value.get("type"), str):
         raise TranscriptFormatError(f"unknown algorithm; known are {', '.join(ALGORITHMS)}.")
+    if value["type"] not in ALGORITHMS:
+        raise unknown("algorithm", value["type"])
     try:
         return ALGORITHMS[value["type"]].from_json(value)
     except (KeyError, TypeError, ParameterError) as error:

@@ -32,6 +32,13 @@ class Spread(NamedTuple):
         return np.concatenate([self.mean[None], signed(vectors[:, :n_components].T)])
 
 
+class Explained(NamedTuple):
+    """The variance along each component, and its share of that of all columns."""
+
+    variance: Array
+    ratio: Array
+
+
 class Total(NamedTuple):
     """What all rounds together say about the number of records and their mean."""
 
@@ -56,6 +63,18 @@ def spread_of(domain: Domain, points: Array, weights: Array) -> Spread:
     mean = share @ points
     offsets = points - mean
     return Spread(domain.clip(mean), (offsets * share[:, None]).T @ offsets)
+
+
+def explained_by(components: Array, spread: Spread, whole: float) -> Explained:
+    """How much variance a spread has along components: never negative, although noise may say so.
+
+    >>> explained_by(np.eye(2), Spread(np.zeros(2), np.diag([0.3, -0.1])), 0.6).ratio
+    array([0.5, 0. ])
+    """
+    variance = np.maximum(np.einsum("ij,jk,ik->i", components, spread.covariance, components), 0.0)
+    # Noise may put more variance into the components than into all columns together.
+    whole = max(whole, float(variance.sum()))
+    return Explained(variance, variance / whole if whole > 0 else np.zeros(len(variance)))
 
 
 def pooled(context: Context, rounds: Sequence[Round]) -> Total:

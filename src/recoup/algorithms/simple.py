@@ -17,9 +17,9 @@ from recoup.transcript import Round
 class SimpleAlgorithm(FieldsAsJson, ABC):
     """A base for algorithms of your own, as frozen dataclasses.
 
-    Say `type_name`, `next_request` and `estimate`; for inferred data also `refit`. Where the answer is not a point, or
-    points, of the domain, say what it is `in_user_units`; where records lie in a small part of the domain, say where
-    its `support` should be.
+    Say `type_name`, `next_request`, `estimate` and `refit`. Where the answer is not a point, or points, of the domain,
+    say what it is `in_user_units`; where records lie in a small part of the domain, say where its `support` should be.
+    One that cannot be refitted does without this base class: `Algorithm` says what it needs.
     """
 
     @property

@@ -36,7 +36,12 @@ def infer(
     ] = None,
     clusters: Annotated[
         int | None,
-        typer.Option("--clusters", "-k", help="Another number of clusters, at no cost.", show_default="as released"),
+        typer.Option(
+            "--clusters",
+            "-k",
+            help="Another number of clusters, at no cost, for every clustering.",
+            show_default="as released",
+        ),
     ] = None,
     method: Annotated[
         options.MethodName,
@@ -52,23 +57,25 @@ def infer(
     as_json: options.AsJson = False,
     config_file: config.ConfigFile = None,
 ) -> None:
-    """Infer the data set behind a transcript and refit its centres; costs no privacy and needs no records.
+    """Infer the data set behind a transcript and refit its answer; costs no privacy and needs no records.
 
-    The same transcript and seed give the same centres. Several transcripts of one data set give one inferred data set,
+    The same transcript and seed give the same answer. Several transcripts of one data set give one inferred data set,
     with the centres of the first clustering; the answers of all are in the JSON. Example:
 
         recoup infer transcript.json -o inferred/
     """
     import numpy as np
 
+    from recoup.algorithms.answers import column_names
     from recoup.commands import output as out
     from recoup.commands.progress import Progress
     from recoup.files import write_whole
     from recoup.inference.doubt import doubtful
-    from recoup.inference.evidence import joint_privacy
+    from recoup.inference.evidence import evidence_of, joint_privacy
+    from recoup.inference.guard import reasons_against
     from recoup.inference.infer import infer as read
     from recoup.inference.reading import seed_for
-    from recoup.inference.refit import refit
+    from recoup.report.answer import inferred_in_short, named_answer
     from recoup.report.plain import answer_of, has_clusters
     from recoup.transcript import Transcript
 
@@ -83,23 +90,26 @@ def infer(
             n_steps=steps,
             n_chains=chains,
             on_progress=lambda done, total: progress.finished(100 * done // max(1, total)),
+            warn=False,
         )
     # The centres are those of the first transcript that has clusters; every transcript's own answer goes beside them.
     first = next((item for item in released if has_clusters(item)), None)
     if first is None and clusters is not None:
-        raise ParameterError("--clusters is for clusterings, and none of these transcripts is of one.")
-    centers = None if first is None else refit(first, inferred, n_clusters=clusters, random_state=seed)
-    answers = [
-        {
-            "transcript": str(path),
-            "algorithm": str(item.algorithm.get("type")),
-            "answer": _listed(centers if item is first else answer_of(item, inferred, random_state=seed)),
-        }
-        for path, item in zip(transcript, released, strict=True)
-    ]
-    domain = released[0].context.domain
-    columns = list(domain.columns or (f"column {j}" for j in range(domain.n_columns)))
+        raise ParameterError(
+            "--clusters is for clusterings, and none of these transcripts is of one. Answers that were made elsewhere "
+            'become one when they are imported with an "algorithm", such as '
+            '{"type": "kmeans-adaptive", "n_clusters": 3}.'
+        )
+    answers, tables = [], []
+    for path, item in zip(transcript, released, strict=True):
+        wanted = clusters if has_clusters(item) else None
+        answer = answer_of(item, inferred, n_clusters=wanted, random_state=seed)
+        tables.append(None if answer is None else named_answer(item, answer, inferred))
+        answers.append(_described(path, item, answer, tables[-1]))
+    centers = None if first is None else np.array(answers[released.index(first)]["answer"])
+    columns = column_names(released[0].context.domain)
     doubts = doubtful(released, centers, inferred)
+    reasons = reasons_against(evidence_of(released))
     diagnostics = {} if inferred.diagnostics is None else inferred.diagnostics.to_json()
     privacy = joint_privacy(released)
     private = privacy["noise"] == "secure"
@@ -120,6 +130,8 @@ def infer(
         out.say(f"Wrote {', '.join(others)} and {last} to {folder}.")
     out.say(out.privacy_sentence(privacy))
     out.say_doubts(doubts)
+    for reason in reasons:
+        out.say(f"{reason[0].upper()}{reason[1:]}")
     if as_json:
         out.print_json(
             {
@@ -139,11 +151,20 @@ def infer(
             rows = [[str(k), *(f"{v:.6g}" for v in center)] for k, center in enumerate(centers)]
             title = f"{out.counted(len(centers), 'centre')} by {method.value}{kind}"
             out.print_table(title, ["cluster", *columns], rows)
-        for path, item, found in zip(transcript, released, answers, strict=True):
-            if item is not first and found["answer"] is not None:
-                values = np.atleast_2d(np.array(found["answer"]))
-                title = f"Answer of {found['algorithm']} ({path}) by {method.value}{kind}"
-                out.print_table(title, [""] * (1 + values.shape[1]), [["", *(f"{v:.6g}" for v in r)] for r in values])
+        for path, item, table in zip(transcript, released, tables, strict=True):
+            if item is first or table is None:
+                continue
+            (names, header), values = table.labels, table.values
+            rows = [[name, *(f"{v:.6g}" for v in row)] for name, row in zip(names, values, strict=True)]
+            title = f"Answer of {item.algorithm['type']} ({path}) by {method.value}{kind}"
+            out.print_table(title, ["cluster" if has_clusters(item) else "", *header], rows)
+            if table.note:
+                out.say(table.note)
+        if not any(tables):
+            header, rows = inferred_in_short(inferred, columns)
+            out.print_table(f"About {inferred.n_records:,.0f} records by {method.value}{kind}", header, rows)
+            if folder is None:
+                out.say("These answers were made elsewhere, so none is refitted; -o FOLDER writes the inferred data.")
     if inferred.diagnostics is not None and inferred.diagnostics.interrupted:
         out.say("Interrupted: the centres are of the best data set so far.")
         raise typer.Exit(ExitCode.INTERRUPTED)
@@ -161,5 +182,9 @@ def _own_folder(output: Path, *inputs: Path | None) -> Path:
     return folder
 
 
-def _listed(answer: Any) -> Any:
-    return None if answer is None else answer.tolist()
+def _described(path: Path, transcript: Any, answer: Any, table: Any) -> dict[str, Any]:
+    """One transcript's answer as JSON, with the names of its rows and columns."""
+    found: dict[str, Any] = {"transcript": str(path), "algorithm": str(transcript.algorithm.get("type"))}
+    if answer is None:
+        return found | {"answer": None}
+    return found | {"answer": answer.tolist(), **table.to_json()}

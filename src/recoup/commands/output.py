@@ -10,6 +10,8 @@ from typing import Any
 
 _NEIGHBOURS = {"add-remove-one-record": "adding or removing", "replace-one-record": "replacing"}
 
+_MOST_BOUNDS = 8  # in one sentence; a transcript has all of them
+
 
 def print_json(value: object) -> None:
     """Print a result for machines."""
@@ -107,14 +109,16 @@ def privacy_sentence(privacy: Mapping[str, Any]) -> str:
     statement = statement[:1].upper() + statement[1:]
     low, high = privacy["bounds"]["low"], privacy["bounds"]["high"]
     names = privacy["bounds"]["columns"] or [f"column {j}" for j in range(len(low))]
-    bounds = ", ".join(f"{name} {a:,.12g} to {b:,.12g}" for name, a, b in zip(names, low, high, strict=True))
+    bounds = [f"{name} {a:,.12g} to {b:,.12g}" for name, a, b in zip(names, low, high, strict=True)]
+    if len(bounds) > _MOST_BOUNDS:
+        bounds[_MOST_BOUNDS - 1 :] = [f"and {len(bounds) - _MOST_BOUNDS + 1} more columns"]
+    laws = " and ".join(law.capitalize() for law in privacy["mechanism"].split(" and "))
     promise = ". With secure noise it would be" if privacy["noise"] == "simulated" else ""
     neighbours = _NEIGHBOURS.get(privacy["neighbours"], privacy["neighbours"])
     return (
         f"{statement}{promise}: epsilon = {privacy['epsilon']:g}, delta = {privacy['delta']:g}, for "
-        f"{neighbours} {privacy['unit']}; {privacy['mechanism'].capitalize()} "
-        f"noise{'' if promise else ', ' + privacy['noise']}; domain {privacy['domain']}; declared bounds: {bounds}; "
-        f"Recoup {privacy['version']}."
+        f"{neighbours} {privacy['unit']}; {laws} noise{'' if promise else ', ' + privacy['noise']}; domain "
+        f"{privacy['domain']}; declared bounds: {', '.join(bounds)}; Recoup {privacy['version']}."
     )
 
 

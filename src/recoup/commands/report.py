@@ -23,9 +23,11 @@ class ReportMethod(StrEnum):
 
 def report(
     transcript: Annotated[
-        Path,
+        list[Path],
         typer.Argument(
-            help="A transcript, as `recoup cluster -o` writes it.", metavar="TRANSCRIPT", show_default=False
+            help="A transcript, as `recoup cluster -o` or `recoup release` writes it.",
+            metavar="TRANSCRIPT",
+            show_default=False,
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.", rich_help_panel="Output")] = Path(
@@ -34,7 +36,7 @@ def report(
     method: Annotated[
         ReportMethod | None,
         typer.Option(
-            help="maxent (the default); mcmc or consistency for a transcript of lloyd; none keeps the last iterate.",
+            help="maxent (the default); mcmc; consistency for a transcript of lloyd; none keeps the last iterate.",
             rich_help_panel="Algorithm",
             show_default=False,
         ),
@@ -59,7 +61,7 @@ def report(
     as_json: options.AsJson = False,
     config_file: config.ConfigFile = None,
 ) -> None:
-    """Write one page about a result: what was promised, the clusters, how sure they are. Costs no privacy.
+    """Write one page about a result: what was promised, what was found, how sure it is. Costs no privacy.
 
     The page is a single file that needs no network. Example:
 
@@ -67,12 +69,13 @@ def report(
     """
     from recoup.commands import output as out
     from recoup.commands.progress import Progress
+    from recoup.inference.evidence import privacy_of
     from recoup.inference.infer import infer as read
     from recoup.inference.inferred import InferredDataset
     from recoup.inference.intervals import draws_for
     from recoup.inference.reading import seed_for
     from recoup.report.facts import without_picture
-    from recoup.report.plain import answer_of
+    from recoup.report.plain import answer_of, warnings_of
     from recoup.report.profiles import size_words
     from recoup.report.write import check_title, write_report
     from recoup.transcript import Transcript
@@ -80,19 +83,24 @@ def report(
     check_title(title)
     if inferred is not None and method is not None:
         raise ParameterError("--inferred and --method exclude each other: the data set was inferred by its own method.")
+    if len(transcript) > 1:
+        raise ParameterError(
+            "a report is about one transcript: read several with `recoup infer A B -o together`, then report on either "
+            "with --inferred together/inferred.parquet."
+        )
     if intervals:
         draws_for(level, None)
-    released = Transcript.load(transcript)
+    released = Transcript.load(transcript[0])
     folder = output.parent
     if output.is_dir():
         raise ParameterError(f"{str(output)!r} is a folder: name the page with -o, such as -o report.html.")
     options.writable_folder(folder)
-    options.free_output(output, transcript, inferred, config_file)
+    options.free_output(output, *transcript, inferred, config_file)
     with Progress():
         data = None if inferred is None else InferredDataset.load(inferred)
         if data is None and method is not ReportMethod.none:
             chosen: Any = ReportMethod.maxent.value if method is None else method.value
-            data = read(released, chosen, random_state=seed_for(seed))
+            data = read(released, chosen, random_state=seed_for(seed), warn=False)
         answer = answer_of(released, data, random_state=seed_for(seed))
         facts = write_report(
             output,
@@ -104,7 +112,9 @@ def report(
             seed=seed,
             exact=inferred is None,
         )
-    out.say(out.privacy_sentence(released.privacy))
+    out.say(out.privacy_sentence(privacy_of(released, data)))
+    for reason in warnings_of(released) if data is not None else ():
+        out.say(reason)
     if as_json:
         out.print_json({"report": str(output), "files": [str(output)]} | without_picture(facts))
         return
@@ -116,6 +126,8 @@ def report(
     elif facts["answer"] is not None:
         rows = [[row["label"], *(f"{v:.6g}" for v in row["values"])] for row in facts["answer"]["rows"]]
         out.print_table(f"{facts['title']}{kind}", ["", *facts["answer"]["columns"]], rows)
+        if facts["answer"]["note"]:
+            out.say(facts["answer"]["note"])
     else:
         out.say(f"{facts['title']}{kind}: the algorithm ran elsewhere, so the page has no answer of its own.")
     out.say(f"Open {output}.")

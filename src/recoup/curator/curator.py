@@ -9,7 +9,7 @@ from recoup.curator.source import Source
 from recoup.errors import BudgetExceededError, ParameterError
 from recoup.ledger import Ledger
 from recoup.mechanism import Noise, SecureNoise
-from recoup.queries.base import check_columns
+from recoup.queries.base import check_columns, check_sensitivity
 from recoup.transcript import NOT_PRIVATE, Round
 
 
@@ -50,6 +50,7 @@ class Curator:
                 spent=self._spent, asked=request.share, left=1 - self._spent, where="shares of this release's budget"
             )
         sensitivity = query.sensitivity(context.domain)
+        check_sensitivity(query, sensitivity)
         if set(request.split) != set(sensitivity.names):
             raise ParameterError(f"the split names {sorted(request.split)}, the answer has {list(sensitivity.names)}.")
         weights = mechanism.weights([request.split[name] for name in sensitivity.names], context.sensitivity)

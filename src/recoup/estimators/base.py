@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+import os
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from recoup.algorithms.lloyd import positive_whole
-from recoup.context import Context
 from recoup.curator.source import is_path, source_of
 from recoup.curator.tables import Table, open_table
 from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
-from recoup.errors import DataError, ParameterError, PostprocessDeclined
-from recoup.inference.infer import infer
+from recoup.errors import DataError, ParameterError
+from recoup.estimators.given_bounds import refuse_text
 from recoup.inference.refit import refit
 from recoup.queries.base import Array
-from recoup.rounds import Round
-from recoup.transcript import Transcript
 
 _POSTPROCESS = ("auto", "maxent", "mcmc", "none")
-
-
-class Guarded(Protocol):
-    """An algorithm that knows where its released values are too weak to infer from."""
-
-    def declines(self, context: Context, rounds: Sequence[Round]) -> str | None:
-        """Why not to infer, or none."""
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """Common ground of the estimators; not for use by itself.
 
-    A subclass has the parameters `bounds` and `domain`, calls `_source` in `fit` and `_set_domain` once fitted.
+    A subclass has the parameters `bounds` and `domain`, calls `_source` in `fit` and `_set_domain` once fitted, and
+    sets `transcript_`, `inferred_`, and `_seed`, by which its answer was inferred and refitted.
     """
 
     bounds: Any
@@ -48,6 +39,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ledger: Any
     random_state: Any
     noise: Any
+    transcript_: Any
+    inferred_: Any
+    _seed: int
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn may expect: missing values are allowed, and results are random."""
@@ -55,6 +49,29 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.non_deterministic = True
         return tags
+
+    def report(
+        self, path: str | os.PathLike[str], *, level: float = 0.9, intervals: bool = True, title: str | None = None
+    ) -> None:
+        """Write one self-contained HTML page about the fit, from the transcript and the result alone.
+
+        It says what was promised, what was found, and how each round led there; of clusters also how sure they are,
+        which takes a few seconds.
+
+        Args:
+            path: where to; the file appears only when it is complete.
+            level: the wanted coverage of the intervals of clusters.
+            intervals: whether to compute them.
+            title: of the page; it is public.
+        """
+        from recoup.report.write import write_report
+
+        check_is_fitted(self)
+        transcript, inferred = self.transcript_, self.inferred_
+        # What was fitted is what this seed gives.
+        answer = refit(transcript, inferred, random_state=self._seed)
+        asked = level if intervals else None
+        write_report(path, transcript, answer, inferred, level=asked, title=title, seed=self._seed, exact=True)
 
     def _terms(self) -> dict[str, Any]:
         """The terms of a release that are parameters of every estimator."""
@@ -72,34 +89,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if self.postprocess not in _POSTPROCESS:
             raise ParameterError(f"postprocess={self.postprocess!r}: choose one of {', '.join(_POSTPROCESS)}.")
 
-    def _read(
-        self, transcript: Transcript, algorithm: Guarded, *, infers_by_itself: bool = True, **choices: Any
-    ) -> Array:
-        """Infer from a transcript where that is wanted and not declined, and return the refitted answer.
-
-        Args:
-            transcript: what was released.
-            algorithm: of that release; it says where released values are too weak to infer from.
-            infers_by_itself: whether postprocess="auto" infers at all.
-            choices: further arguments of `recoup.infer`.
-
-        Returns:
-            The answer in the user's units; `transcript_`, `inferred_`, `declined_` and `privacy_` are set.
-        """
-        rng = harmless(self.random_state)
-        wanted = infers_by_itself if self.postprocess == "auto" else self.postprocess != "none"
-        self.transcript_, self.privacy_ = transcript, transcript.privacy
-        self.inferred_ = self.declined_ = None
-        if wanted and self.postprocess == "auto":
-            self.declined_ = algorithm.declines(transcript.context, transcript.rounds)
-        if self.declined_ is not None:
-            # Of the line that called `fit`, which called this.
-            warnings.warn(f"the last iterate was kept: {self.declined_}", PostprocessDeclined, stacklevel=3)
-        elif wanted:
-            method: Literal["maxent", "mcmc"] = "mcmc" if self.postprocess == "mcmc" else "maxent"
-            self.inferred_ = infer(transcript, method, random_state=rng, **choices)
-        return refit(transcript, self.inferred_, random_state=rng)
-
     def _set_domain(self, domain: Domain) -> None:
         self._domain = domain
         self.n_features_in_ = domain.n_columns
@@ -115,6 +104,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         kind = "box" if self.domain == "auto" else self.domain
         if not isinstance(kind, str) or kind not in DOMAINS:
             raise ParameterError(f'domain={self.domain!r}: choose "auto", {", ".join(DOMAINS)}, or give a Domain.')
+        refuse_text(self.bounds)
         if self.bounds is None:
             declared_bounds(None)
         if isinstance(self.bounds, Mapping):

@@ -148,7 +148,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             on_round=on_round,
         )
         self._set_domain(domain)
-        self.transcript_: Any = transcript
+        self.transcript_ = transcript
         # Each from this seed anew, as the commands and the page read a transcript: all find the same centres.
         self._seed = seed_for(self.random_state)
         self.inferred_ = None
@@ -218,25 +218,14 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             intervals: whether to compute them.
             title: of the page; it is public.
         """
-        from recoup.report.facts import gather_model
-        from recoup.report.write import write_page, write_report
-
         check_is_fitted(self)
-        if self.transcript_ is None:
-            facts = gather_model(self.privacy_, self.cluster_centers_, algorithm=self.algorithm, title=title)
-            return write_page(path, facts)
-        asked = level if intervals else None
-        write_report(
-            path,
-            self.transcript_,
-            self.cluster_centers_,
-            self.inferred_,
-            level=asked,
-            title=title,
-            seed=self._seed,
-            exact=True,
-        )
-        return None
+        if self.transcript_ is not None:
+            return super().report(path, level=level, intervals=intervals, title=title)
+        from recoup.report.facts import gather_model
+        from recoup.report.write import write_page
+
+        facts = gather_model(self.privacy_, self.cluster_centers_, algorithm=self.algorithm, title=title)
+        return write_page(path, facts)
 
     def _fit_rival(self, X: Any, *, keeps_transcript: bool, on_round: Callable[[int], None] | None) -> Self:
         n_rounds = None if self.n_rounds == "auto" else positive_whole(self.n_rounds, "n_rounds")

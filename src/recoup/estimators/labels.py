@@ -22,6 +22,7 @@ from recoup.curator.spark import SparkTable, is_spark
 from recoup.curator.tables import Block, Table, open_table
 from recoup.domain import Box, declared_bounds, declared_width
 from recoup.errors import DataError, ParameterError
+from recoup.estimators.given_bounds import refuse_text
 from recoup.queries.base import Array
 
 
@@ -48,6 +49,8 @@ def declared_classes(classes: Any) -> tuple[Any, Any]:
     ok = not isinstance(classes, str | bytes) and np.ndim(classes) == 1 and len(classes) == 2
     if not ok or not all(isinstance(c, str | Real | np.bool_) for c in classes) or classes[0] == classes[1]:
         raise ParameterError(f"classes={classes!r}: declare the two values that a label may have, such as (0, 1).")
+    if isinstance(classes[0], str) != isinstance(classes[1], str):
+        raise ParameterError(f"classes={classes!r}: declare two values of one kind, both texts or both numbers.")
     return classes[0], classes[1]
 
 
@@ -69,6 +72,7 @@ def open_labelled(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any]) -> Labe
     """
     if y is None:
         raise ParameterError("this classifier requires y to be passed, but the target y is None.")
+    refuse_text(bounds)
     if bounds is None:
         declared_bounds(None)
     table = _with_own_column(X, y, bounds, classes) if isinstance(y, str) else _with_labels(X, y, bounds, classes)
@@ -85,9 +89,8 @@ def codes_of(labels: Any, classes: tuple[Any, Any]) -> Array:
     >>> codes_of(["no", "yes", None], ("no", "yes"))
     array([ 0.,  1., nan])
     """
-    values = labels
-    if not isinstance(labels, list | tuple):
-        values = labels.to_numpy() if hasattr(labels, "to_numpy") else np.asanyarray(labels)
+    values = _values(labels)
+    if isinstance(values, np.ndarray):
         if values.ndim == 2 and values.shape[1] == 1:
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected: use y.ravel().",
@@ -100,6 +103,36 @@ def codes_of(labels: Any, classes: tuple[Any, Any]) -> Array:
         if values.dtype.kind in "biuf" and not isinstance(values, np.ma.MaskedArray) and _are_numbers(classes):
             return np.where(values == classes[0], 0.0, np.where(values == classes[1], 1.0, np.nan))
     return np.array([_code(value, classes) for value in values], dtype=np.float64)
+
+
+def _values(labels: Any) -> Any:
+    """Labels as an array whose type was declared, or one by one.
+
+    Never as an array of a type that NumPy finds by looking at them: then one record would change how others are read.
+    """
+    if isinstance(labels, list | tuple | np.ndarray):
+        return labels
+    if isinstance(getattr(labels, "dtype", None), np.dtype) and hasattr(labels, "__array__"):
+        return np.asarray(labels)
+    for listing in ("to_pylist", "to_list"):
+        if hasattr(labels, listing):
+            try:
+                return getattr(labels, listing)()
+            except Exception:  # some value is none that Python has
+                return [_item(labels, i) for i in range(len(labels))]
+    if hasattr(labels, "__array__"):
+        return np.asarray(labels)
+    try:
+        return list(labels)
+    except TypeError:
+        raise DataError(f"y should be a 1d array of labels, and is a {type(labels).__name__}.") from None
+
+
+def _item(labels: Any, i: int) -> Any:
+    try:
+        return labels[i].as_py() if hasattr(labels[i], "as_py") else labels[i]
+    except Exception:
+        return None
 
 
 def _are_numbers(classes: tuple[Any, Any]) -> bool:
@@ -147,8 +180,12 @@ def _free_name(taken: tuple[str, ...]) -> str:
 
 
 def _with_own_column(X: Any, name: str, bounds: Any, classes: tuple[Any, Any]) -> Table:
-    if not (_are_numbers(classes) and all(math.isfinite(c) for c in classes)):
-        raise ParameterError(f"classes={classes!r}: the classes of a column are two finite numbers.")
+    if not (
+        _are_numbers(classes) and all(math.isfinite(c) for c in classes) and float(classes[0]) != float(classes[1])
+    ):
+        raise ParameterError(
+            f"classes={classes!r}: the classes of a column are two finite numbers that float64 tells apart."
+        )
     features = declared_bounds(bounds)[2]
     if features is not None and name in features:
         raise ParameterError(f"column {name!r} is the label: its values are declared by classes, not by bounds.")

@@ -16,13 +16,13 @@ from recoup.algorithms.logistic import LogisticRegression, trust_in_base
 from recoup.curator.tables import open_table
 from recoup.driver import release
 from recoup.errors import DataError
-from recoup.estimators.base import PrivateEstimator
+from recoup.estimators.guarded import GuardedEstimator
 from recoup.estimators.labels import codes_of, declared_classes, open_labelled
 from recoup.ledger import Ledger
 from recoup.queries.base import Array
 
 
-class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ignore[misc]
     """Differentially private binary logistic regression, by gradient descent on clipped gradients.
 
     Args:
@@ -43,7 +43,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             "mcmc" samples one; "none" keeps the last iterate; "auto" is "maxent" unless the released values say that
             there is too much noise to infer from: then it keeps the last iterate and warns.
         ledger: a `Ledger` or its path, charged before every answer.
-        random_state: harmless randomness only. With simulated noise it draws the noise too.
+        random_state: harmless randomness only. With simulated noise it draws the noise too. Without one, the transcript
+            is read with the seed that the commands use.
         noise: "secure" (the operating system's entropy) or "simulated", which is NOT PRIVATE.
 
     Attributes:
@@ -51,7 +52,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         intercept_: (1,).
         classes_: (2,), as declared.
         transcript_: everything that was released.
-        inferred_: the inferred data set, whose last column is the label as 0 or 1; or none.
+        inferred_: the inferred data set, or none. Its last column is the label, 0 or 1; in a data set inferred from
+            this transcript together with others it may lie between, and counts as positive from 0.5 on.
         declined_: why "auto" did not infer, or none.
         privacy_: the privacy statement.
         n_features_in_: the number of features.
@@ -138,6 +140,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             step_size=self.step_size,
             l2=self.l2,
             pseudo_records=trust_in_base(labelled.features.n_columns),
+            classes=tuple(c.item() if isinstance(c, np.generic) else c for c in classes),
         )
         transcript = release(
             algorithm,
@@ -149,7 +152,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             on_round=on_round,
         )
         self._set_domain(labelled.features)
-        answer = self._read(transcript, algorithm)
+        answer = self._answer(transcript, algorithm)
         self.coef_, self.intercept_ = answer[None, :-1], answer[-1:]
         self.classes_ = np.array(classes)
         return self

@@ -15,11 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from recoup.algorithms.gmm import GaussianMixture, Mixture, log_joint
 from recoup.algorithms.lloyd import positive_whole
 from recoup.driver import release
-from recoup.estimators.base import PrivateEstimator, harmless
+from recoup.estimators.base import harmless
+from recoup.estimators.guarded import GuardedEstimator
 from recoup.ledger import Ledger
 from recoup.queries.base import Array
-
-_SUPPORT_POINTS = 5000  # twice as many take twice as long and change the likelihood by less than a seed does
 
 
 class Sample(NamedTuple):
@@ -29,7 +28,7 @@ class Sample(NamedTuple):
     components: NDArray[np.int64]
 
 
-class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[misc]
     """A differentially private mixture of Gaussians, spherical in columns scaled by their bounds.
 
     Every column is scaled by its public bounds to [-1, 1]; there each component has one variance for all columns. In
@@ -51,7 +50,7 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
             that there is too little to infer from: then it keeps the last iterate and warns.
         ledger: a `Ledger` or its path, charged before every answer.
         random_state: harmless randomness only (first means, inference, `sample`). With simulated noise it draws the
-            noise too.
+            noise too. Without one, the transcript is read with the seed that the commands use.
         noise: "secure" (the operating system's entropy) or "simulated", which is NOT PRIVATE.
 
     Attributes:
@@ -139,7 +138,7 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
             on_round=on_round,
         )
         self._set_domain(domain)
-        answer = self._read(transcript, algorithm, n_points=_SUPPORT_POINTS)
+        answer = self._answer(transcript, algorithm)
         d = domain.n_columns
         self.weights_, self.means_, self.covariances_ = answer[:, 0], answer[:, 1 : 1 + d], answer[:, 1 + d :]
         return self

@@ -19,7 +19,7 @@ from recoup.context import Context
 from recoup.domain import Domain
 from recoup.driver import release
 from recoup.errors import DataError, ParameterError
-from recoup.estimators.base import PrivateEstimator
+from recoup.estimators.guarded import GuardedEstimator
 from recoup.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.transcript import Transcript
@@ -27,7 +27,7 @@ from recoup.transcript import Transcript
 _ALGORITHMS = ("auto", "covariance", "power")
 
 
-class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstimator):  # type: ignore[misc]
     """Differentially private principal components of columns scaled by their bounds.
 
     Every column is scaled by its public bounds to [-1, 1] before anything else, as noise needs it; components are
@@ -55,7 +55,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             "covariance" it is "none", since one round of everything leaves nothing to reconcile.
         ledger: a `Ledger` or its path, charged before every answer.
         random_state: harmless randomness only (first directions, inference). With simulated noise it draws the noise
-            too.
+            too. Without one, the transcript is read with the seed that the commands use.
         noise: "secure" (the operating system's entropy) or "simulated", which is NOT PRIVATE.
 
     Attributes:
@@ -148,7 +148,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             on_round=on_round,
         )
         self._set_domain(domain)
-        answer = self._read(transcript, algorithm, infers_by_itself=isinstance(algorithm, PowerPCA))
+        answer = self._answer(transcript, algorithm, infers_by_itself=isinstance(algorithm, PowerPCA))
         self.mean_, self.components_ = answer[0], answer[1:]
         self._set_variances(algorithm, transcript)
         self._n_features_out = len(self.components_)

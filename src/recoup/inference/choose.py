@@ -19,7 +19,7 @@ from recoup.algorithms.lloyd import positive_whole
 from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.inference.inferred import InferredDataset
-from recoup.inference.intervals import UnitData, draws_for, error_at, over_simulated
+from recoup.inference.intervals import UnitData, draws_for, error_at, one_transcript, over_simulated
 from recoup.kernels.weighted_kmeans import Clustering, weighted_inertia, weighted_kmeans
 from recoup.queries.base import Array
 from recoup.transcript import Transcript
@@ -91,6 +91,8 @@ def suggest_clusters(
     """
     k_max = positive_whole(k_max, "k_max")
     n_draws = draws_for(level, n_draws)
+    if transcript is not None:
+        one_transcript(transcript, "intervals of the curve")
     kept = inferred.weights > 0
     points, weights = inferred.points[kept], inferred.weights[kept]
     if len(points) <= k_max:

@@ -6,19 +6,24 @@ domain and what counts as a neighbour must be the same, since they say what a re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from recoup.accounting import as_fraction, rounded_up
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.context import Context
 from recoup.errors import ParameterError
+from recoup.inference.inferred import STATEMENTS, InferredDataset
 from recoup.inference.measure import strength_of
 from recoup.transcript import Round, Transcript
+
+_ADDED_UP = ("statement", "noise", "epsilon", "delta", "mechanism", "spent")  # by which a joint statement differs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +43,15 @@ class Evidence:
         context: the terms that all releases share; its budget is the sum of theirs.
         parts: the releases.
         simulated: whether the noise of any of them was simulated.
+        privacy: what they promise all together, as `joint_privacy` says it.
+        sources: a fingerprint of each of them.
     """
 
     context: Context
     parts: tuple[Part, ...]
     simulated: bool
+    privacy: dict[str, Any]
+    sources: tuple[str, ...]
 
     @property
     def rounds(self) -> tuple[Round, ...]:
@@ -75,7 +84,13 @@ def evidence_of(transcripts: Transcript | Sequence[Transcript]) -> Evidence:
     """
     if isinstance(transcripts, Transcript):
         part = _part(transcripts)
-        return Evidence(context=part.context, parts=(part,), simulated=transcripts.simulated)
+        return Evidence(
+            context=part.context,
+            parts=(part,),
+            simulated=transcripts.simulated,
+            privacy=transcripts.privacy,
+            sources=(fingerprint(transcripts),),
+        )
     if isinstance(transcripts, str | bytes) or not isinstance(transcripts, Sequence):
         raise ParameterError(f"transcript is a {type(transcripts).__name__}: give a recoup.Transcript or a list.")
     for item in transcripts:
@@ -96,7 +111,13 @@ def evidence_of(transcripts: Transcript | Sequence[Transcript]) -> Evidence:
         n_records=max((p.context.n_records for p in parts if p.context.n_records is not None), default=None),
         records_per_person=parts[0].context.records_per_person,
     )
-    return Evidence(context=shared, parts=parts, simulated=any(item.simulated for item in transcripts))
+    return Evidence(
+        context=shared,
+        parts=parts,
+        simulated=any(item.simulated for item in transcripts),
+        privacy=added_up([item.privacy for item in transcripts]),
+        sources=tuple(fingerprint(item) for item in transcripts),
+    )
 
 
 def joint_privacy(transcripts: Sequence[Transcript]) -> dict[str, Any]:
@@ -119,15 +140,77 @@ def joint_privacy(transcripts: Sequence[Transcript]) -> dict[str, Any]:
     if not others:
         return first.privacy
     _check_same_terms(transcripts)
-    weakest = min(transcripts, key=lambda item: ("simulated", "unverified", "secure").index(item.privacy["noise"]))
-    return first.privacy | {
-        "statement": weakest.statement,
-        "noise": weakest.privacy["noise"],
-        "epsilon": float(sum(item.context.epsilon for item in transcripts)),
-        "delta": float(sum(item.context.delta for item in transcripts)),
-        "mechanism": " and ".join(dict.fromkeys(item.context.mechanism for item in transcripts)),
-        "spent": float(sum(item.epsilon_spent for item in transcripts)),
+    return added_up([item.privacy for item in transcripts])
+
+
+def privacy_of(transcript: Transcript, inferred: InferredDataset | None) -> dict[str, Any]:
+    """The privacy statement of a result: of its transcript and of everything that the inferred data was made from.
+
+    Args:
+        transcript: whose answer it is.
+        inferred: the data that it was refitted on, or none.
+
+    Returns:
+        A statement with the keys of `Transcript.privacy`. Data that was made from other transcripts alone adds what
+        those promise. Data of which nothing is known, as in a file of an older Recoup, adds only whether its noise was
+        simulated.
+
+    >>> from recoup import Box, GridKMeans, KMeans, infer, release
+    >>> kinds = (GridKMeans(n_clusters=2), KMeans(n_clusters=2))
+    >>> both = [release(kind, [[0.5]], domain=Box([0], [1]), epsilon=0.5) for kind in kinds]
+    >>> privacy_of(both[0], None)["epsilon"], privacy_of(both[0], infer(both[1]))["epsilon"]
+    (0.5, 1.0)
+    """
+    own = transcript.privacy
+    if inferred is None:
+        return own
+    found, others = own, inferred.privacy
+    if others is not None and fingerprint(transcript) in inferred.sources and _covers(others, own):
+        found = own | {name: others[name] for name in _ADDED_UP}
+    elif others is not None:
+        found = added_up([own, others])
+    if inferred.simulated:
+        found |= {"noise": "simulated", "statement": STATEMENTS["simulated"]}
+    return found
+
+
+def releases_behind(transcript: Transcript, inferred: InferredDataset | None) -> int:
+    """How many releases a result was made from, as far as the inferred data tells."""
+    return len({fingerprint(transcript), *(() if inferred is None else inferred.sources)})
+
+
+def added_up(statements: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One privacy statement for several releases, from the statement of each."""
+    first = statements[0]
+    for other in statements[1:]:
+        if any(other[name] != first[name] for name in ("neighbours", "unit")):
+            raise ParameterError(
+                "the inferred data set was made from transcripts with other neighbours, or of other units: its privacy "
+                "and that of this transcript do not add up to one statement."
+            )
+    noise = min((item["noise"] for item in statements), key=tuple(STATEMENTS).index)
+    laws = dict.fromkeys(law for item in statements for law in item["mechanism"].split(" and "))
+    sums = {
+        name: rounded_up(sum((as_fraction(item[name], name, allow_zero=True) for item in statements), Fraction(0)))
+        for name in ("epsilon", "delta", "spent")
     }
+    return dict(first) | sums | {"statement": STATEMENTS[noise], "noise": noise, "mechanism": " and ".join(laws)}
+
+
+def _covers(statement: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+    """Whether a statement can be that of several releases among which is this one: a file might promise too much."""
+    weakest = tuple(STATEMENTS).index
+    return weakest(statement["noise"]) <= weakest(own["noise"]) and all(
+        statement[name] >= own[name] for name in ("epsilon", "delta")
+    )
+
+
+def fingerprint(transcript: Transcript) -> str:
+    """By what inferred data knows a transcript that it was made from: a hash of its noisy answers, which are public."""
+    found = hashlib.sha256()
+    for answered in transcript.rounds:
+        found.update(answered.noisy.astype("<f8").tobytes())
+    return f"sha256:{found.hexdigest()}"
 
 
 def _part(transcript: Transcript) -> Part:

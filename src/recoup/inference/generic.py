@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from recoup.algorithms.base import Refittable
+from recoup.algorithms.lloyd import positive_whole
 from recoup.context import Context
 from recoup.errors import ParameterError
 from recoup.inference.evidence import Evidence, Part
@@ -18,6 +19,7 @@ from recoup.queries.base import Array, Query
 _LARGEST_TABLE = 2**26  # values of all rows on the support: half a gigabyte
 _PSEUDO_RECORDS = 10.0
 _FEWEST_POINTS = 500
+_USUAL_POINTS = 10_000
 
 
 def infer_generic(
@@ -51,6 +53,21 @@ def infer_generic(
 
 def _counts(query: Query, context: Context) -> bool:
     return any(block.total is not None for block in query.sensitivity(context.domain).blocks)
+
+
+def points_for(evidence: Evidence) -> int:
+    """How many points a support has where nobody says: the algorithm's own number, if one alone is read and has one.
+
+    >>> from recoup import Box, GaussianMixture, KMeans, release
+    >>> kinds = (KMeans(n_clusters=1), GaussianMixture(n_components=1))
+    >>> both = [release(kind, [[0.5]], domain=Box([0], [1]), epsilon=1) for kind in kinds]
+    >>> from recoup.inference.evidence import evidence_of
+    >>> [points_for(evidence_of(transcript)) for transcript in (*both, both)]
+    [10000, 5000, 10000]
+    """
+    if len(evidence.parts) > 1:
+        return _USUAL_POINTS
+    return positive_whole(getattr(evidence.parts[0].algorithm, "support_points", _USUAL_POINTS), "support_points")
 
 
 def pseudo_records(evidence: Evidence) -> float:

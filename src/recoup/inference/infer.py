@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, Literal
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 
 from recoup.algorithms.lloyd import positive_whole
 from recoup.context import Context
-from recoup.errors import ParameterError
+from recoup.errors import ParameterError, PostprocessDeclined
 from recoup.inference.diagnostics import Diagnostics, mixing_of, residuals_of
 from recoup.inference.evidence import Evidence, evidence_of
-from recoup.inference.generic import infer_generic
+from recoup.inference.generic import infer_generic, points_for
+from recoup.inference.guard import reasons_against
 from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.joint import infer_joint
 from recoup.inference.maxent import default_temperature, explain
@@ -30,7 +32,7 @@ from recoup.queries.base import Array
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
 from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Transcript
+from recoup.transcript import Round, Transcript
 
 Method = Literal["maxent", "mcmc", "consistency"]
 METHODS: tuple[Method, ...] = ("maxent", "mcmc", "consistency")
@@ -45,12 +47,13 @@ def infer(
     method: Method = "maxent",
     *,
     random_state: Any = None,
-    n_points: int = 10_000,
+    n_points: int | None = None,
     n_steps: int = 30_000,
     proposal_variance: float = 0.001,
     n_chains: int = 1,
     raw: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
+    warn: bool = True,
 ) -> InferredDataset:
     """Infer a data set from a transcript alone; it costs no privacy.
 
@@ -60,12 +63,16 @@ def infer(
         method: "maxent", the maximum-entropy measure that explains every round; "mcmc", the paper's sampler; or
             "consistency", the last round's means after all rounds were made to agree on their totals.
         random_state: harmless randomness.
-        n_points: points of the support ("maxent").
+        n_points: points of the support ("maxent"); by default as many as the transcript's algorithm asks for, which is
+            10,000 for most.
         n_steps: steps of a chain ("mcmc"); the paper uses 30,000.
         proposal_variance: the paper's delta ("mcmc").
         n_chains: independent chains, in parallel; the best-scoring data set of all of them is returned ("mcmc").
         raw: use the noisy values as released as target and weights, instead of consistent ones ("mcmc").
         on_progress: called with (steps done, steps in all) ("mcmc").
+        warn: whether to warn (`recoup.errors.PostprocessDeclined`) where the transcript's algorithm finds what was
+            released too weak to infer from. It is inferred all the same; an estimator with postprocess="auto" would
+            have kept the algorithm's own answer.
 
     Returns:
         Weighted points in the user's units, with diagnostics.
@@ -81,6 +88,7 @@ def infer(
     if method not in METHODS:
         raise ParameterError(f"method={method!r}: choose one of {', '.join(METHODS)}.")
     evidence = evidence_of(transcript)
+    n_points = points_for(evidence) if n_points is None else n_points
     n_points, n_steps, n_chains = (
         positive_whole(value, name)
         for value, name in ((n_points, "n_points"), (n_steps, "n_steps"), (n_chains, "n_chains"))
@@ -90,9 +98,11 @@ def infer(
     if method == "consistency":
         return _consistency(evidence)
     rng = seeded(random_state)
+    for reason in reasons_against(evidence) if warn else ():
+        warnings.warn(reason, PostprocessDeclined, stacklevel=2)
     if method == "maxent":
         return (_maximum_entropy if _is_lloyd(evidence) else _maximum_entropy_of_any)(evidence, rng, n_points)
-    if _has_cells_alone(evidence) and len(evidence.parts) == 1:
+    if has_cells_alone(evidence.rounds) and len(evidence.parts) == 1:
         return _metropolis(evidence, rng, n_steps, proposal_variance, n_chains, raw, on_progress)
     if raw:
         raise ParameterError("raw is for DP-KMEANS, whose rounds can be made consistent: leave it out.")
@@ -132,17 +142,17 @@ def _is_lloyd(transcript: Evidence) -> bool:
     )
 
 
-def _has_cells_alone(transcript: Evidence) -> bool:
+def has_cells_alone(rounds: Sequence[Round]) -> bool:
     """Whether the fused sampler, or the refusal that explains what it reads, is the right one."""
-    return all(isinstance(r.query, VoronoiQuery | GridQuery | HistogramQuery) for r in transcript.rounds)
+    return all(isinstance(r.query, VoronoiQuery | GridQuery | HistogramQuery) for r in rounds)
 
 
 def _maximum_entropy_of_any(transcript: Evidence, rng: np.random.Generator, n_points: int) -> InferredDataset:
     clock = time.perf_counter()
     context = transcript.context
-    if _has_cells_alone(transcript) and len(transcript.parts) > 1:
+    if has_cells_alone(transcript.rounds) and len(transcript.parts) > 1:
         measure = infer_joint(transcript, rng, n_points=n_points)
-    elif _has_cells_alone(transcript):
+    elif has_cells_alone(transcript.rounds):
         measure = infer_measure(context, transcript.rounds, rng, n_points=n_points, strength=transcript.strength)
     else:
         measure = infer_generic(transcript, rng, n_points=n_points)
@@ -361,6 +371,8 @@ def _assembled(
         columns=domain.columns,
         method=method,
         simulated=transcript.simulated,
+        privacy=transcript.privacy,
+        sources=transcript.sources,
         draws=tuple(domain.from_unit(points) for points in draws),
         diagnostics=diagnostics,
     )

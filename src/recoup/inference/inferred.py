@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +16,22 @@ from recoup.errors import ParameterError, UnreadableFileError
 from recoup.files import replacing
 from recoup.inference.diagnostics import Diagnostics
 from recoup.queries.base import Array
+from recoup.transcript import CLAIMED, NEIGHBOURS_CLAIMED, NOT_PRIVATE
 
 _WEIGHT = "weight"
 _METADATA = b"recoup"
 _MOST_VALUES = 2**26  # in one file: half a gigabyte
+# What is said of each kind of noise, the weakest first.
+STATEMENTS = {"simulated": NOT_PRIVATE, "unverified": CLAIMED, "secure": "differentially private"}
+# What the words of a statement may be: a file could say anything, and they are printed.
+_WORDS = {
+    "noise": "|".join(STATEMENTS),
+    "neighbours": "|".join(NEIGHBOURS_CLAIMED),
+    "unit": r"one record|\d{1,7} records of one person",
+    "domain": r"box|l1|l2",
+    "mechanism": r"(laplace|gaussian)( and (laplace|gaussian))?",
+}
+_NUMBERS = ("epsilon", "delta", "spent")
 
 
 def seeded(random_state: Any) -> np.random.Generator:
@@ -37,6 +52,8 @@ class InferredDataset:
         columns: names of the columns, if they have any.
         method: how it was inferred.
         simulated: true if the transcript's noise was simulated, so that nothing here is private.
+        privacy: the statement of all transcripts that it was made from, together; none where it is not known.
+        sources: fingerprints of those transcripts.
         draws: further data sets from the posterior, (m, d) each, if the method has them.
         diagnostics: how well it explains the transcript; none after loading from a file.
 
@@ -48,6 +65,8 @@ class InferredDataset:
     columns: tuple[str, ...] | None = None
     method: str
     simulated: bool
+    privacy: Mapping[str, Any] | None = field(default=None, repr=False)
+    sources: tuple[str, ...] = field(default=(), repr=False)
     draws: tuple[Array, ...] = field(default=(), repr=False)
     diagnostics: Diagnostics | None = field(default=None, repr=False)
 
@@ -73,7 +92,13 @@ class InferredDataset:
         columns = {name: self.points[:, j] for j, name in enumerate(names)}
         while _WEIGHT in columns:
             raise ParameterError(f'a column is called "{_WEIGHT}", which the table needs for the weights: rename it.')
-        header = {"method": self.method, "simulated": self.simulated, "named": self.columns is not None}
+        header: dict[str, Any] = {
+            "method": self.method,
+            "simulated": self.simulated,
+            "named": self.columns is not None,
+        }
+        if self.privacy is not None:
+            header |= {"privacy": dict(self.privacy), "sources": list(self.sources)}
         table = pa.table(columns | {_WEIGHT: self.weights})
         return table.replace_schema_metadata({_METADATA: json.dumps(header).encode()})
 
@@ -113,6 +138,8 @@ class InferredDataset:
                 columns=tuple(names) if header["named"] else None,
                 method=str(header["method"]),
                 simulated=bool(header["simulated"]),
+                privacy=_statement_from(header.get("privacy")),
+                sources=_sources_from(header.get("sources", [])),
             )
         except (OSError, KeyError, ValueError, TypeError, RecursionError, pa.ArrowException):
             raise UnreadableFileError(f"{path} is not an inferred data set that Recoup wrote.") from None
@@ -123,3 +150,25 @@ def _check_size(metadata: Any) -> None:
     n_rows = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
     if n_rows * metadata.num_columns > _MOST_VALUES:
         raise ValueError("too many values")
+
+
+def _statement_from(found: Any) -> dict[str, Any] | None:
+    """A privacy statement out of a file; what Recoup would not have written is refused."""
+    if found is None:
+        return None
+    if not all(re.fullmatch(pattern, found[name], re.ASCII) for name, pattern in _WORDS.items()):
+        raise ValueError("other words")
+    if not all(type(found[name]) is float and 0.0 <= found[name] < math.inf for name in _NUMBERS):
+        raise ValueError("other numbers")
+    columns, ends = found["bounds"]["columns"], [found["bounds"][name] for name in ("low", "high")]
+    if not all(type(value) is float and math.isfinite(value) for end in ends for value in end):
+        raise ValueError("other bounds")
+    bounds = {"low": ends[0], "high": ends[1], "columns": None if columns is None else tuple(map(str, columns))}
+    rest = {name: found[name] for name in (*_WORDS, *_NUMBERS)}
+    return {"statement": STATEMENTS[found["noise"]], "bounds": bounds, "version": str(found["version"])} | rest
+
+
+def _sources_from(found: Any) -> tuple[str, ...]:
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise TypeError("other sources")
+    return tuple(found)

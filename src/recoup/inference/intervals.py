@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
+from recoup.algorithms.base import Clustering, Refittable
 from recoup.algorithms.lloyd import positive_whole
+from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
-from recoup.inference.infer import Method, infer
+from recoup.inference.infer import Method, has_cells_alone, infer
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.maxent import default_temperature, explain
 from recoup.inference.measure import infer_measure
@@ -87,7 +89,7 @@ def intervals(
     For transcripts of DP-KMEANS each draw has its own data in their place: clumps that explain the rounds.
 
     Args:
-        transcript: what was released.
+        transcript: what was released, by an algorithm that finds clusters.
         inferred: the data set inferred from it.
         centers: (K, d) fitted centres in the user's units, as `refit` returns them.
         level: the wanted coverage, between 0 and 1.
@@ -108,6 +110,10 @@ def intervals(
     >>> found.center_low.shape, bool((found.center_low <= found.center_high).all())
     ((3, 2), True)
     """
+    one_transcript(transcript, "intervals")
+    algorithm = algorithm_from_json(transcript.algorithm)
+    if isinstance(algorithm, Refittable) or not isinstance(algorithm, Clustering):
+        raise ParameterError(f"intervals are of clusters, and this is a transcript of {algorithm.type_name}.")
     domain = transcript.context.domain
     centers = np.asarray(centers, dtype=np.float64)
     if centers.ndim != 2 or centers.shape[0] == 0 or centers.shape[1] != domain.n_columns:
@@ -121,7 +127,7 @@ def intervals(
     size = _sizes(points, weights, start)
     if inferred.method != "maxent":
         # Most of its points are centres of cells: something with a spread must stand for the data.
-        world = infer(transcript, "maxent", random_state=rng, n_points=_POINTS)
+        world = infer(transcript, "maxent", random_state=rng, n_points=_POINTS, warn=False)
         points, weights = domain.to_unit(world.points), world.weights
 
     # The means of the last round stand in the order of its cells, and the centres in their own.
@@ -167,6 +173,14 @@ def _partners(centers: Array, points: Array) -> NDArray[np.int64] | None:
         return None
     squares = ((centers[:, None, :] - points[None, :, :]) ** 2).sum(axis=2)
     return np.asarray(linear_sum_assignment(squares)[1], dtype=np.int64)
+
+
+def one_transcript(given: object, what: str) -> None:
+    """Refuse a list of transcripts, or anything else that is not one."""
+    if not isinstance(given, Transcript):
+        raise ParameterError(
+            f"transcript is a {type(given).__name__}: {what} simulate one release, so give one recoup.Transcript."
+        )
 
 
 def draws_for(level: float, n_draws: int | None) -> int:
@@ -279,10 +293,12 @@ def simulated_rounds(transcript: Transcript, exact: Sequence[Array], rng: np.ran
 def _inferred_again(
     transcript: Transcript, rounds: tuple[Round, ...], method: str, rng: np.random.Generator
 ) -> UnitData:
-    if method == "maxent" and not _only_means(rounds):
+    if method == "maxent" and not _only_means(rounds) and has_cells_alone(rounds):
         measure = infer_measure(transcript.context, rounds, rng, n_points=_POINTS, n_passes=_PASSES)
         return UnitData(measure.points, measure.weights)
-    again = infer(replace(transcript, rounds=rounds), cast(Method, method), random_state=rng, n_points=_POINTS)
+    again = infer(
+        replace(transcript, rounds=rounds), cast(Method, method), random_state=rng, n_points=_POINTS, warn=False
+    )
     return UnitData(transcript.context.domain.to_unit(again.points), again.weights)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from recoup.algorithms.base import Algorithm, Clustering, Refittable
+from recoup.algorithms.elsewhere import Elsewhere
 from recoup.algorithms.lloyd import KMeans, positive_whole
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.context import Context
@@ -61,9 +62,18 @@ def refit(
     algorithm = algorithm_from_json(transcript.algorithm)
     if inferred is not None:
         _check_inferred(context, inferred)
+    if isinstance(algorithm, Elsewhere):
+        raise ParameterError(
+            f"how to refit {algorithm.name!r:.80} is not known here: use the inferred data set itself, or import the "
+            "answers with a clustering to refit by, such as algorithm=recoup.AdaptiveKMeans(n_clusters=3)."
+        )
     if isinstance(algorithm, Refittable) or not isinstance(algorithm, Clustering):
         if n_clusters is not None:
             raise ParameterError(f"n_clusters is for clusterings, and this is a transcript of {algorithm.type_name}.")
+        if average_last != 1 or n_restarts is not None:
+            raise ParameterError(
+                f"average_last and n_restarts are for clusterings, and this is a transcript of {algorithm.type_name}."
+            )
         return _refit_any(transcript, algorithm, inferred, seeded(random_state))
     wanted = algorithm.n_clusters if n_clusters is None else positive_whole(n_clusters, "n_clusters")
     average_last = positive_whole(average_last, "average_last")

@@ -103,20 +103,42 @@ class Query(Protocol):
 
 
 def sum_of_contributions(query: Query, records: Records, factors: Array) -> Integers:
-    """Add up trunc(contribution * factors) over fixed-point records in blocks: the definition of every total."""
+    """Add up trunc(contribution * factors) over fixed-point records in blocks: the definition of every total.
+
+    Guarantees: whatever a query computes, one record moves each value by at most 2^30, a contribution that is not a
+    number counts as zero, and an error says nothing of a record.
+    """
     total = np.zeros(query.size, dtype=np.int64)
     for start in range(0, len(records), _BLOCK_ROWS):
         block = records[start : start + _BLOCK_ROWS]
         block = block[block[:, 0] != DROPPED]
         if len(block) == 0:
             continue
-        rows = query.contribution(block / GRID)
-        if isinstance(rows, np.ndarray):
-            total += np.trunc(rows * factors).astype(np.int64).sum(axis=0)
-        else:
-            values = np.trunc(rows.data * factors[rows.indices]).astype(np.int64)
-            np.add.at(total, rows.indices, values)
+        with np.errstate(all="ignore"):
+            rows = _contribution(query, block / GRID)
+            if isinstance(rows, np.ndarray):
+                total += _whole(rows * factors).sum(axis=0)
+            else:
+                np.add.at(total, rows.indices, _whole(rows.data * factors[rows.indices]))
     return total
+
+
+def _contribution(query: Query, x: Array) -> Array | csr_array:
+    try:
+        rows = query.contribution(x)
+    except Exception:
+        # Its message, and its traceback, may hold a record.
+        raise ParameterError(
+            f"the contribution of the query {query.type_name!r} fails; recoup.testing.check_query may show where."
+        ) from None
+    if np.shape(rows) != (len(x), query.size):
+        raise ParameterError(f"the contribution of the query {query.type_name!r} must be {query.size} values a record.")
+    return rows
+
+
+def _whole(values: Array) -> Integers:
+    whole: Integers = np.clip(np.nan_to_num(np.trunc(values)), -GRID, GRID).astype(np.int64)
+    return whole
 
 
 def rows_in_blocks(query: Query, points: Array) -> Array | csr_array:
@@ -151,6 +173,21 @@ def check_columns(query: Query, domain: Domain) -> None:
     """Refuse a query that was made for another number of columns."""
     if query.n_columns != domain.n_columns:
         raise ParameterError(f"a query over {query.n_columns} columns for a domain of {domain.n_columns}.")
+
+
+def check_sensitivity(query: Query, sensitivity: Sensitivity) -> None:
+    """Refuse bounds that noise cannot be calibrated to; a block too few would leave values with the noise of others."""
+    bounds = [(block, bound) for block in sensitivity.blocks for bound in (block.l1, block.l2)]
+    if (
+        sensitivity.size != query.size
+        or len(set(sensitivity.names)) != len(sensitivity.names)
+        or any(np.shape(bound) != (block.size,) for block, bound in bounds)
+        or not all(((bound > 0) & np.isfinite(bound)).all() for _, bound in bounds)
+    ):
+        raise ParameterError(
+            f"the sensitivity of the query {query.type_name!r} must have blocks of different names that hold its "
+            f"{query.size} values, each with a positive finite bound."
+        )
 
 
 def read_array(value: Mapping[str, Any], name: str, ndim: int) -> Array:

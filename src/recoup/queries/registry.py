@@ -18,6 +18,8 @@ QUERIES: dict[str, type[Query]] = {
     for q in (MomentsQuery, PowerQuery, VoronoiQuery, GridQuery, HistogramQuery, LogisticGradientQuery, MixtureQuery)
 }
 
+_LONGEST_NAME = 60  # of a type, in a message
+
 
 def query_from_json(value: object) -> Query:
     """Read a query back from its JSON value.
@@ -25,9 +27,23 @@ def query_from_json(value: object) -> Query:
     >>> query_from_json({"type": "grid", "sides": [2, 3]}).size
     6
     """
-    if not isinstance(value, Mapping) or value.get("type") not in QUERIES:
+    if not isinstance(value, Mapping) or not isinstance(value.get("type"), str):
         raise TranscriptFormatError(f"unknown type of query; known are {', '.join(QUERIES)}.")
+    if value["type"] not in QUERIES:
+        raise unknown("query", value["type"])
     try:
         return QUERIES[value["type"]].from_json(value)
     except ParameterError as error:
         raise TranscriptFormatError(f"a query cannot be used: {error}") from None
+
+
+def unknown(what: str, name: str) -> TranscriptFormatError:
+    """The error about a type that is none of Recoup's, with what to do about it; the name is a file's, so it is quoted.
+
+    >>> print(unknown("query", "my-median"))
+    the query 'my-median' is not one of Recoup's: recoup.register the class in Python and read the transcript there.
+    """
+    shown = ascii(name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}...")
+    return TranscriptFormatError(
+        f"the {what} {shown} is not one of Recoup's: recoup.register the class in Python and read the transcript there."
+    )

@@ -8,7 +8,13 @@ from recoup.report.markup import Markup, element, join
 from recoup.report.numbers import count, figure, in_units, share
 from recoup.report.profiles import size_words
 
-_VERDICTS = {"within": "as noise would leave it", "above": "not explained well", "below": "followed closely"}
+_VERDICTS = {
+    "within": "as noise would leave it",
+    "above": "not explained well",
+    "below": "followed closely",
+    "exact": "followed exactly, noise and all",
+}
+_MARKS = {"exact": "below"}
 _WIDEST_FIT = 4.0  # noise scales that the scale of the fit shows at least; a worse misfit stands at its end
 
 
@@ -116,6 +122,9 @@ def budget(facts: Facts) -> Markup | None:
             f"Gaussian noise is priced in rho (zero-concentrated privacy). Epsilon = {epsilon} with delta = "
             f"{found['delta']:g} allows rho = {figure(found['total'], 4)}, of which {spent} was spent."
         )
+    if found["n_others"]:
+        more_of_them = "another release" if found["n_others"] == 1 else f"{found['n_others']} other releases"
+        lead += f" The inferred data was made from {more_of_them} as well; the promise is that of all together."
     lost = None
     if found["lost"] > 0:
         words = f"What was charged and lost in an interruption counts as spent: {unit} {figure(found['lost'])}."
@@ -156,7 +165,7 @@ def fit(facts: Facts) -> Markup | None:
         scale = track(
             band("chance", row["low"] / top, row["high"] / top),
             mark("expected", found["expected"] / top),
-            mark(f"residual {row['verdict']}", row["residual"] / top),
+            mark(f"residual {_MARKS.get(row['verdict'], row['verdict'])}", row["residual"] / top),
         )
         values = "1 value" if row["values"] == 1 else f"{count(row['values'])} values"
         words = f"{_VERDICTS[row['verdict']]}; chance: {figure(row['low'], 2)} to {figure(row['high'], 2)} for {values}"

@@ -14,12 +14,12 @@ from recoup.report.choice import choice_facts
 from recoup.report.fit import fit_facts
 from recoup.report.journey import journey_facts
 from recoup.report.plain import gather_plain, has_clusters
-from recoup.report.privacy import privacy_facts
+from recoup.report.privacy import privacy_facts, promise_facts
 from recoup.report.profiles import profile_facts
 from recoup.report.reproduce import reproduce_facts
 from recoup.report.result import Result, result_of
 from recoup.report.rounds import budget_facts
-from recoup.transcript import NOT_PRIVATE, Transcript
+from recoup.transcript import Transcript
 from recoup.version import __version__
 
 _ALGORITHMS = {
@@ -71,20 +71,18 @@ def gather(
     >>> facts["private"], len(facts["profiles"]["clusters"]), facts["budget"]["measure"]
     (True, 2, 'epsilon')
     """
+    if not isinstance(transcript, Transcript):
+        raise ParameterError(
+            f"transcript is a {type(transcript).__name__}: a report is about one transcript. Give it with the data set "
+            "that recoup.infer made of several."
+        )
     if not has_clusters(transcript):
         return gather_plain(transcript, centers, inferred, title=title, seed=seed, exact=exact)
     if centers is None:
         raise ParameterError("a report about clusters needs their centres: give what recoup.refit returns.")
     result = result_of(transcript, centers, inferred, level=level, random_state=seed)
-    budget = budget_facts(transcript)
-    privacy = privacy_facts(transcript.privacy, n_records=transcript.context.n_records, lost=budget["lost"])
-    if inferred is not None and inferred.simulated and privacy["private"]:
-        # Data that was inferred from simulated noise marks whatever it touches.
-        privacy = privacy_facts(
-            transcript.privacy | {"noise": "simulated", "statement": NOT_PRIVATE},
-            n_records=transcript.context.n_records,
-            lost=budget["lost"],
-        )
+    budget = budget_facts(transcript, inferred)
+    privacy = promise_facts(transcript, inferred, lost=budget["lost"], clusters=True)
     return {
         "format": "recoup-report",
         "title": title or _title(len(result.centers), result.transcript.context.domain.n_columns, privacy["private"]),

@@ -16,6 +16,7 @@ from recoup.transcript import Transcript
 # The mean of |noise| / scale, and its standard deviation: Laplace, Gaussian.
 _EXPECTED = {"laplace": (1.0, 1.0), "gaussian": (sqrt(2 / pi), sqrt(1 - 2 / pi))}
 _WIDTH = 3.0  # standard deviations: one round in several hundred would be outside by chance
+_EXACT = 1e-6  # noise scales: what is left is the solver's
 _MOST_STEPS = 400
 
 
@@ -43,6 +44,10 @@ def fit_of(transcript: Transcript, data: InferredDataset) -> dict[str, Any]:
         for name, value in misfit.by_block.items():
             width = _WIDTH * deviation / sqrt(sizes[name])
             low, high = max(0.0, mean - width), mean + width
+            verdict = "above" if value > high else "below" if value < low else "within"
+            if value < _EXACT:
+                # As many unknowns as answers: the data can follow any noise, so its fit says nothing for it.
+                value, verdict = 0.0, "exact"
             rows.append(
                 {
                     "round": misfit.round + 1,
@@ -52,7 +57,7 @@ def fit_of(transcript: Transcript, data: InferredDataset) -> dict[str, Any]:
                     "residual": value,
                     "low": low,
                     "high": high,
-                    "verdict": "above" if value > high else "below" if value < low else "within",
+                    "verdict": verdict,
                 }
             )
     return {

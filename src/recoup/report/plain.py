@@ -13,17 +13,19 @@ import numpy as np
 from recoup.algorithms.base import Algorithm, Clustering, Refittable
 from recoup.algorithms.elsewhere import Elsewhere
 from recoup.algorithms.registry import algorithm_from_json
-from recoup.domain import Domain
 from recoup.errors import ParameterError, TranscriptFormatError
+from recoup.inference.evidence import evidence_of
+from recoup.inference.guard import reasons_against
 from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.refit import refit
 from recoup.queries.base import Array
+from recoup.report.answer import named_answer
 from recoup.report.fit import fit_of
-from recoup.report.privacy import privacy_facts
+from recoup.report.privacy import promise_facts
 from recoup.report.reproduce import lines_for
 from recoup.report.rounds import budget_facts
-from recoup.transcript import NOT_PRIVATE, Transcript
+from recoup.transcript import Transcript
 from recoup.version import __version__
 
 _MOST_ROWS, _MOST_COLUMNS = 200, 80  # more would neither be read nor fit into a page
@@ -34,6 +36,7 @@ _ALGORITHMS = {
     "pca-covariance": "principal components of a noisy covariance",
     "pca-power": "principal components by noisy power iteration",
 }
+_WITH_LABEL = ("logistic-regression",)  # whose last column is no column of the question
 _METHODS = {
     "maxent": "maximum entropy over all rounds",
     "mcmc": "Metropolis-Hastings over data sets",
@@ -49,7 +52,9 @@ def has_clusters(transcript: Transcript) -> bool:
         return True
 
 
-def answer_of(transcript: Transcript, inferred: InferredDataset | None, *, random_state: Any = 0) -> Array | None:
+def answer_of(
+    transcript: Transcript, inferred: InferredDataset | None, *, n_clusters: int | None = None, random_state: Any = 0
+) -> Array | None:
     """What `refit` returns, or none where a transcript's algorithm has no answer here.
 
     >>> from recoup import Box, transcript_from
@@ -62,7 +67,12 @@ def answer_of(transcript: Transcript, inferred: InferredDataset | None, *, rando
         return None
     if inferred is not None and not isinstance(algorithm, Clustering | Refittable):
         return None
-    return refit(transcript, inferred, random_state=random_state)
+    return refit(transcript, inferred, n_clusters=n_clusters, random_state=random_state)
+
+
+def warnings_of(transcript: Transcript) -> list[str]:
+    """Why the algorithm itself would not infer from what it released, as sentences; none most often."""
+    return [f"{reason[0].upper()}{reason[1:]}" for reason in reasons_against(evidence_of(transcript))]
 
 
 def gather_plain(
@@ -97,18 +107,14 @@ def gather_plain(
         )
     world = inferred
     if world is None:
-        world = infer(transcript, "maxent", random_state=seed, n_points=_WORLD_POINTS)
+        world = infer(transcript, "maxent", random_state=seed, n_points=_WORLD_POINTS, warn=False)
     method = "none" if inferred is None else inferred.method
-    statement = transcript.privacy
-    if world.simulated:
-        statement = statement | {"noise": "simulated", "statement": NOT_PRIVATE}
-    budget = budget_facts(transcript)
-    privacy = privacy_facts(statement, n_records=transcript.context.n_records, lost=budget["lost"])
+    budget = budget_facts(transcript, inferred)
+    privacy = promise_facts(transcript, inferred, lost=budget["lost"], clusters=False)
     name = algorithm.name if isinstance(algorithm, Elsewhere) else _ALGORITHMS.get(algorithm.type_name)
-    columns = "1 column" if domain.n_columns == 1 else f"{domain.n_columns} columns"
     return {
         "format": "recoup-report",
-        "title": title or f"{'Private answers' if privacy['private'] else 'Answers'} about {columns}",
+        "title": title or _title(algorithm, domain.n_columns, privacy["private"]),
         "private": privacy["private"],
         "version": __version__,
         "summary": {
@@ -125,69 +131,52 @@ def gather_plain(
         "choice": None,
         "profiles": None,
         "centers": None,
-        "answer": _table(transcript, algorithm, answer, inferred, seed),
+        "answer": _table(transcript, answer, inferred, seed),
         "fit": fit_of(transcript, world),
         "reproduce": lines_for(
-            transcript, method, answer=None if answer is None else "answer", level=None, seed=seed, exact=exact
+            transcript,
+            inferred,
+            answer=None if answer is None else "answer",
+            level=None,
+            seed=seed,
+            exact=exact,
         ),
     }
 
 
+def _title(algorithm: Algorithm, n_columns: int, private: bool) -> str:
+    n_features = n_columns - (algorithm.type_name in _WITH_LABEL)
+    about = f"{n_features} column{'' if n_features == 1 else 's'}{' and a label' * (n_features < n_columns)}"
+    return f"{'Private answers' if private else 'Answers'} about {about}"
+
+
 def _table(
-    transcript: Transcript, algorithm: Algorithm, answer: Array | None, inferred: InferredDataset | None, seed: int
+    transcript: Transcript, answer: Array | None, inferred: InferredDataset | None, seed: int
 ) -> dict[str, Any] | None:
     if answer is None:
         return None
-    values = np.asarray(answer, dtype=np.float64)
-    rows, columns = _labels(algorithm, transcript, values)
+    found = named_answer(transcript, answer, inferred)
     before = None
     if inferred is not None:
         own = np.asarray(refit(transcript, None, random_state=seed), dtype=np.float64)
-        before = _flat(own) if own.shape == values.shape else None
-    flat = _flat(values)
-    shown = flat[:_MOST_ROWS, :_MOST_COLUMNS]
-    cut = "" if shown.shape == flat.shape else f"Shown are {len(shown)} of {len(flat)} rows, and "
-    cut += "" if not cut else f"{shown.shape[1]} of {flat.shape[1]} columns."
+        before = own.reshape(found.values.shape) if own.shape == np.shape(answer) else None
+    shown = found.values[:_MOST_ROWS, :_MOST_COLUMNS]
+    (n_rows, n_columns), (all_rows, all_columns) = shown.shape, found.values.shape
+    cut = f"Shown are {n_rows} of {all_rows} rows, and {n_columns} of {all_columns} columns."
+    lead = "As released, without inference."
+    if inferred is not None:
+        lead = " ".join(["Of the algorithm without noise, on the inferred data.", *warnings_of(transcript)])
     return {
-        "lead": "As released, without inference."
-        if inferred is None
-        else "Of the algorithm without noise, on the inferred data.",
-        "note": cut,
-        "shape": list(values.shape),
-        "columns": columns[: shown.shape[1]],
+        "lead": lead,
+        "note": " ".join([found.note] * bool(found.note) + [cut] * (shown.shape != found.values.shape)),
+        "shape": list(np.shape(answer)),
+        "columns": found.labels.columns[:n_columns],
         "rows": [
             {
-                "label": rows[i],
+                "label": found.labels.rows[i],
                 "values": [float(v) for v in shown[i]],
-                "before": None if before is None else [float(v) for v in before[i, : shown.shape[1]]],
+                "before": None if before is None else [float(v) for v in before[i, :n_columns]],
             }
-            for i in range(len(shown))
+            for i in range(n_rows)
         ],
     }
-
-
-def _flat(values: Array) -> Array:
-    """Any answer as rows: numbers one below the other, further dimensions side by side."""
-    return values.reshape(1, 1) if values.ndim == 0 else values.reshape(len(values), -1)
-
-
-def _labels(algorithm: Algorithm, transcript: Transcript, values: Array) -> tuple[list[str], list[str]]:
-    """The names of rows and columns: the algorithm's own (`answer_labels`), or those of the table's columns."""
-    n_rows, n_columns = _flat(values).shape
-    own = getattr(algorithm, "answer_labels", None)
-    if own is not None:
-        rows, columns = own(transcript.context)
-        if (len(rows), len(columns)) == (n_rows, n_columns):
-            return [str(name) for name in rows], [str(name) for name in columns]
-    names = _names(transcript.context.domain)
-    if algorithm.type_name == "gaussian-mixture" and n_columns == 1 + 2 * len(names):
-        parts = ["weight", *(f"mean {name}" for name in names), *(f"variance {name}" for name in names)]
-        return [f"component {i}" for i in range(n_rows)], parts
-    rows = names if values.ndim == 1 and n_rows == len(names) else [str(i) for i in range(n_rows)]
-    if n_columns == 1:
-        return rows, ["value"]
-    return rows, names if n_columns == len(names) else [f"value {j}" for j in range(n_columns)]
-
-
-def _names(domain: Domain) -> list[str]:
-    return list(domain.columns or (f"column {j}" for j in range(domain.n_columns)))

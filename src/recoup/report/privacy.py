@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from math import exp
 from typing import Any
 
+from recoup.inference.evidence import privacy_of, releases_behind
+from recoup.inference.inferred import InferredDataset
 from recoup.report.numbers import count, figure
-from recoup.transcript import NEIGHBOURS_CLAIMED, NOT_PRIVATE
+from recoup.transcript import NEIGHBOURS_CLAIMED, NOT_PRIVATE, Transcript
 
 _MECHANISMS = {
     "laplace": "integer Laplace noise on every number that was asked for",
@@ -40,13 +42,35 @@ def best_guess(epsilon: float, delta: float = 0.0) -> float:
     return min(1.0, (exp(epsilon) + delta) / (1.0 + exp(epsilon)))
 
 
-def privacy_facts(privacy: Mapping[str, Any], *, n_records: int | None = None, lost: float = 0.0) -> dict[str, Any]:
+def promise_facts(
+    transcript: Transcript, inferred: InferredDataset | None, *, lost: float, clusters: bool
+) -> dict[str, Any]:
+    """What `privacy_facts` says of a result: of its transcript and of all that the inferred data was made from."""
+    return privacy_facts(
+        privacy_of(transcript, inferred),
+        n_records=transcript.context.n_records,
+        lost=lost,
+        n_releases=releases_behind(transcript, inferred),
+        clusters=clusters,
+    )
+
+
+def privacy_facts(
+    privacy: Mapping[str, Any],
+    *,
+    n_records: int | None = None,
+    lost: float = 0.0,
+    n_releases: int = 1,
+    clusters: bool = True,
+) -> dict[str, Any]:
     """The privacy statement as the report says it.
 
     Args:
-        privacy: the statement of a transcript or a model.
+        privacy: the statement of a transcript, of several together, or of a model.
         n_records: the declared number of records, which is public.
         lost: what a crash spent without an answer, as an epsilon or rho.
+        n_releases: how many releases the statement is of.
+        clusters: whether the page is about clusters.
 
     Returns:
         JSON: whether it is private; words; numbers, each with its meaning; the bounds; what is not covered.
@@ -63,10 +87,11 @@ def privacy_facts(privacy: Mapping[str, Any], *, n_records: int | None = None, l
     names = privacy["bounds"]["columns"] or [f"column {j}" for j in range(len(low))]
     return {
         "private": private,
+        "n_releases": n_releases,
         "statement": str(privacy["statement"]),
-        "warning": None if private else _warning() if noise == "simulated" else _claim(),
-        "words": _words(epsilon, delta, str(privacy["unit"]), noise, str(privacy["neighbours"])),
-        "numbers": _numbers(privacy, epsilon, delta, n_records, lost),
+        "warning": None if private else _warning() if noise == "simulated" else _claim(n_releases),
+        "words": _words(epsilon, delta, str(privacy["unit"]), noise, str(privacy["neighbours"]), clusters),
+        "numbers": _numbers(privacy, epsilon, delta, n_records, lost, n_releases),
         "bounds": [
             {"column": str(name), "low": float(a), "high": float(b)}
             for name, a, b in zip(names, low, high, strict=True)
@@ -86,17 +111,18 @@ def _warning() -> dict[str, str]:
     }
 
 
-def _claim() -> dict[str, str]:
+def _claim(n_releases: int) -> dict[str, str]:
+    which = "These answers" if n_releases == 1 else "Some of the answers behind this page"
     return {
         "title": "Privacy claimed, not verified",
         "text": (
-            "These answers were made elsewhere. What is said about privacy below is claimed by whoever made them, not "
+            f"{which} were made elsewhere. What is said about privacy below is claimed by whoever made them, not "
             "verified by Recoup: neither the noise, nor what one record could change, nor the budget."
         ),
     }
 
 
-def _words(epsilon: float, delta: float, unit: str, noise: str, neighbours: str) -> list[str]:
+def _words(epsilon: float, delta: float, unit: str, noise: str, neighbours: str, clusters: bool) -> list[str]:
     one = unit == "one record"
     who, them = ("any one record was", "it") if one else (f"all {unit} were", "them")
     replaced = neighbours == _REPLACED
@@ -122,23 +148,25 @@ def _words(epsilon: float, delta: float, unit: str, noise: str, neighbours: str)
         f"{change}, every possible release is at most {factor} times as likely (e to the power of {figure(epsilon)})"
     )
     second += f", up to an extra probability of {delta:g}." if delta else "."
+    everything = "the clusters, the pictures and the intervals" if clusters else "the answer and how well it fits"
     third = (
-        "This holds whatever else is known, and for everything here: the inferred data, the clusters, the pictures and "
-        "the intervals were computed from the noisy answers alone, so they cost nothing further."
+        f"This holds whatever else is known, and for everything here: the inferred data, {everything} were computed "
+        "from the noisy answers alone, so they cost nothing further."
     )
     opening = {"simulated": "With secure noise: ", "unverified": "As claimed, and not verified by Recoup: "}.get(noise)
     return [first if opening is None else f"{opening}{first[0].lower()}{first[1:]}", second, third]
 
 
 def _numbers(
-    privacy: Mapping[str, Any], epsilon: float, delta: float, n_records: int | None, lost: float
+    privacy: Mapping[str, Any], epsilon: float, delta: float, n_records: int | None, lost: float, n_releases: int
 ) -> list[dict[str, str]]:
     noise, replaced = str(privacy["noise"]), privacy["neighbours"] == _REPLACED
     claimed = noise == "unverified"
     spent = float(privacy["spent"])
     mechanisms = [_MECHANISMS.get(name, name) for name in str(privacy["mechanism"]).split(" and ")]
+    whose = "of this release" if n_releases == 1 else f"of {n_releases} releases together, which this was made from"
     rows = [
-        ("epsilon", figure(epsilon, 6), "the privacy budget of this release; smaller promises more"),
+        ("epsilon", figure(epsilon, 6), f"the privacy budget {whose}; smaller promises more"),
         ("delta", f"{delta:g}", "0: the promise has no exception" if delta == 0 else "the largest extra probability"),
         (
             "spent",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from recoup.inference.evidence import releases_behind
+from recoup.inference.inferred import InferredDataset
 from recoup.report.result import Result
 from recoup.transcript import Transcript
 from recoup.version import __version__
@@ -29,14 +31,25 @@ def reproduce_facts(result: Result, *, level: float | None, seed: int, exact: bo
     Returns:
         JSON; no path of a file is in it.
     """
-    return lines_for(result.transcript, result.method, answer="centers", level=level, seed=seed, exact=exact)
+    return lines_for(result.transcript, result.inferred, answer="centers", level=level, seed=seed, exact=exact)
 
 
 def lines_for(
-    transcript: Transcript, method: str, *, answer: str | None, level: float | None, seed: int, exact: bool
+    transcript: Transcript,
+    inferred: InferredDataset | None,
+    *,
+    answer: str | None,
+    level: float | None,
+    seed: int,
+    exact: bool,
 ) -> dict[str, Any]:
     """What `reproduce_facts` says, of any transcript; the answer by the name of a variable, none if there is none."""
-    read = _READ.get(method, _READ["maxent"]).format(seed=seed)
+    method = "none" if inferred is None else inferred.method
+    read, option = _READ.get(method, _READ["maxent"]).format(seed=seed), f"--method {method}"
+    joint = releases_behind(transcript, inferred) > 1
+    if joint:
+        # Which files the others are in is not known here.
+        read, option = 'inferred = recoup.InferredDataset.load("inferred.parquet")', "--inferred inferred.parquet"
     lines = [
         "import recoup",
         "",
@@ -46,7 +59,9 @@ def lines_for(
     if answer is not None:
         lines.append(f"{answer} = recoup.refit(transcript, inferred, random_state={seed})")
     note = (
-        "These lines give the same numbers again."
+        "The inferred data was made from several transcripts: these lines read it from the file that it was saved to."
+        if joint
+        else "These lines give the same numbers again."
         if exact
         else "The centres were fitted with a seed of their own; these lines give them again up to the harmless "
         "randomness of inference."
@@ -62,6 +77,6 @@ def lines_for(
         "method": method,
         "seed": seed,
         "python": "\n".join(lines),
-        "command": f"recoup report transcript.json --method {method} --seed {seed}{intervals} -o report.html",
+        "command": f"recoup report transcript.json {option} --seed {seed}{intervals} -o report.html",
         "note": note,
     }

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from recoup.context import Context
+from recoup.inference.evidence import releases_behind
+from recoup.inference.inferred import InferredDataset
 from recoup.queries.base import Array
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
@@ -63,15 +65,17 @@ def noisy_cell_means(context: Context, answered: Round) -> Array | None:
     return context.domain.clip(np.where(usable, start + sums / np.where(usable, counts, 1.0), query.centers))
 
 
-def budget_facts(transcript: Transcript) -> dict[str, Any]:
+def budget_facts(transcript: Transcript, inferred: InferredDataset | None = None) -> dict[str, Any]:
     """What each round cost, how that was split, and how noisy its counts were.
 
     Args:
         transcript: what was released.
+        inferred: what is shown was refitted on, or none.
 
     Returns:
-        JSON: the measure ("epsilon" or "rho"), total, spent, lost, and the rounds. Where privacy is only claimed, the
-        rounds have what such noise would cost here, and the total is theirs.
+        JSON: the measure ("epsilon" or "rho"), total, spent, lost, the rounds, and from how many other releases the
+        inferred data was made. Where privacy is only claimed, the rounds have what such noise would cost here, and the
+        total is theirs.
 
     >>> from recoup import Box, KMeans, release
     >>> transcript = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1)
@@ -113,5 +117,6 @@ def budget_facts(transcript: Transcript) -> dict[str, Any]:
         "delta": float(context.delta),
         "claimed": foreign,
         "lost": lost,
+        "n_others": releases_behind(transcript, inferred) - 1,
         "rounds": rounds,
     }

@@ -11,8 +11,8 @@ _PRIVATE_LEAD = (
     "records themselves."
 )
 _CLAIMED_LEAD = (
-    "Read off noisy answers that were made elsewhere: nothing on this page was computed from the records themselves. "
-    "That the answers are private is claimed by whoever made them, not verified by Recoup."
+    "Read off noisy answers{some} that were made elsewhere: nothing on this page was computed from the records "
+    "themselves. That the answers are private is claimed by whoever made them, not verified by Recoup."
 )
 _SIMULATED_LEAD = (
     "An experiment with simulated noise. Nothing on this page was computed from the records themselves, but the noise "
@@ -34,7 +34,8 @@ def hero(facts: Facts) -> Markup:
     tiles.append(("column" if summary["n_columns"] == 1 else "columns", summary["n_columns"]))
     if summary["n_rounds"] is not None:
         tiles.append(("round" if summary["n_rounds"] == 1 else "rounds", summary["n_rounds"]))
-    lead = _PRIVATE_LEAD if facts["private"] else _CLAIMED_LEAD if numbers["noise"] == "unverified" else _SIMULATED_LEAD
+    claimed = _CLAIMED_LEAD.format(some="" if privacy["n_releases"] == 1 else ", among them some")
+    lead = _PRIVATE_LEAD if facts["private"] else claimed if numbers["noise"] == "unverified" else _SIMULATED_LEAD
     made = join(element("strong", "Released by "), summary["algorithm"], ". ")
     made = join(made, element("strong", "Read by "), summary["method"], ".")
     return element(

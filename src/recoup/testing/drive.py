@@ -15,7 +15,7 @@ from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.mechanism import Noise, SimulatedNoise
 from recoup.queries.base import Array
-from recoup.testing.queries import QUERY_NAMES
+from recoup.testing.queries import QUERY_NAMES, described_bounds
 from recoup.testing.report import Broken
 from recoup.testing.values import check_protocol
 from recoup.transcript import Round, Transcript
@@ -98,7 +98,14 @@ class Drive:
             self._check(request, n, spent)
             spent += request.share
             self.requests.append(request)
+            bounds = described_bounds(request.query.sensitivity(self.context.domain))
             self.rounds.append(curator.answer(request))
+            if described_bounds(request.query.sensitivity(self.context.domain)) != bounds:
+                raise Broken(
+                    f"the sensitivity of the query of round {n} is another one after records were read. It may depend "
+                    "on the fields of the query and on the domain alone.",
+                    check="purity",
+                )
             if n == _MOST_ROUNDS:
                 raise Broken(f"next_request still asks after {n} rounds. Return None when it is done.")
         self.finished = True

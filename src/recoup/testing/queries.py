@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -37,6 +37,9 @@ _ROOM = 2.0**-41
 _TOTAL_TOLERANCE = 1e-9
 _N_RANDOM = 64
 _N_SINGLE = 24
+# Rows that the curator hands over at a time, one more, and a table of several such blocks; for answers of up to so many
+# values, since larger ones would take long.
+_BLOCKS, _LONG_TABLE, _MANY_ROWS_SIZE = (4096, 4097), 10_000, 1024
 
 
 def check_query(
@@ -162,13 +165,19 @@ class _Trial:
             )
 
     def silence(self) -> None:
-        with listening() as said:
-            self.query.contribution(self.x.copy())
-        if said:
-            raise Broken(
-                f"contribution says something on some records ({said[0]}). Handle the case before it warns (np.where, "
-                "np.maximum), and take out the prints."
-            )
+        records, ones = self.domain.fixed(self.x), np.ones(self.query.size)
+        calls: dict[str, Callable[[], object]] = {
+            "contribution": lambda: self.query.contribution(self.x.copy()),
+            "integer_total": lambda: self.query.integer_total(records, ones),
+        }
+        for name, call in calls.items():
+            with listening() as said:
+                call()
+            if said:
+                raise Broken(
+                    f"{name} says something on some records ({said[0]}). Handle the case before it warns (np.where, "
+                    "np.maximum), and take out the prints."
+                )
 
     def purity(self) -> None:
         query, before = self.query, self.x.copy()
@@ -184,7 +193,7 @@ class _Trial:
             raise Broken(f"contribution gives something else when it is called again with the same records. {hint}")
         if not _same(first, copy.deepcopy(query).contribution(before.copy())):
             raise Broken(f"a copy of the query contributes something else. {hint}")
-        if _described(query.sensitivity(self.domain)) != _described(query.sensitivity(self.domain)):
+        if described_bounds(query.sensitivity(self.domain)) != described_bounds(query.sensitivity(self.domain)):
             raise Broken(f"sensitivity gives something else when it is called again. {hint}")
 
     def one_by_one(self) -> None:
@@ -202,9 +211,10 @@ class _Trial:
         half = n // 2
         if not _same(rows[:half], self.query.contribution(x[:half].copy())):
             raise Broken(f"the same records contribute something else without the other half of them. {hint}")
-        many = np.tile(x, (8, 1))
-        if not _same(rows, self.query.contribution(many)[-n:]):
-            raise Broken(f"the same records contribute something else among 8 times as many. {hint}")
+        for n_rows in (8 * n, *(_BLOCKS if self.query.size <= _MANY_ROWS_SIZE else ())):
+            many = np.tile(x, (n_rows // n + 1, 1))[-n_rows:]
+            if not _same(rows, self.query.contribution(many)[-n:]):
+                raise Broken(f"the same records contribute something else among {n_rows}. {hint}")
 
     def finite(self) -> None:
         rows = self.rows
@@ -264,6 +274,9 @@ class _Trial:
             parts = [query.integer_total(part, factors) for part in (records[:7], records[7:])]
             if not np.array_equal(total, parts[0] + parts[1]):
                 raise Broken(f"the totals of two parts of a table do not add up to the table's. {fix}")
+            n_times = _LONG_TABLE // len(records) + 1 if query.size <= _MANY_ROWS_SIZE else 2
+            if not np.array_equal(query.integer_total(np.tile(records, (n_times, 1)), factors), n_times * total):
+                raise Broken(f"the total of a table that is repeated {n_times} times is not {n_times} times its. {fix}")
             if not np.array_equal(query.integer_total(_with_dropped(records), factors), total):
                 raise Broken(f"a record with a missing value changes the total; it must contribute nothing. {fix}")
 
@@ -338,7 +351,8 @@ def _same(a: Array | csr_array, b: Array | csr_array) -> bool:
     return bool((csr_array(a) != csr_array(b)).nnz == 0)
 
 
-def _described(sensitivity: Sensitivity) -> str:
+def described_bounds(sensitivity: Sensitivity) -> str:
+    """Bounds as text, to the last bit."""
     return json.dumps([[b.name, b.size, b.l1.tolist(), b.l2.tolist(), b.ones, b.total] for b in sensitivity.blocks])
 
 

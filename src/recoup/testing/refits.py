@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import numpy as np
 
-from recoup.algorithms.base import Clustering, Refittable
+from recoup.algorithms.base import Clustering, Guarded, Refittable
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.inference.infer import infer
 from recoup.inference.refit import refit
@@ -30,6 +33,28 @@ def try_refit(recorder: Recorder, drive: Drive, where: str, *, tolerance: float,
     queries_known = all(is_registered(answered.query, QUERIES) for answered in drive.rounds)
     if with_inference and queries_known and is_registered(drive.algorithm, ALGORITHMS):
         recorder.run("inference", where, lambda: _inference(drive))
+
+
+def seen_of(drive: Drive) -> dict[str, Any]:
+    """Everything that an algorithm says after a run, by a name for messages."""
+    algorithm, context, rounds = drive.algorithm, drive.context, tuple(drive.rounds)
+    seen: dict[str, Any] = {"the estimate": drive.estimate(), "to_json": json.dumps(algorithm.to_json())}
+    if isinstance(algorithm, Guarded):
+        seen["declines"] = algorithm.declines(context, rounds)
+    if isinstance(algorithm, Refittable):
+        rng = np.random.default_rng(5)
+        points, weights = (
+            context.domain.clip(rng.uniform(-1, 1, (_N_POINTS, context.domain.n_columns))),
+            rng.random(_N_POINTS),
+        )
+        answer = _answer(drive, points, weights)
+        seen |= {
+            "the support": _points(drive),
+            "refit": answer,
+            "in_user_units": algorithm.in_user_units(context, answer),
+            "pseudo_records": algorithm.pseudo_records,
+        }
+    return seen
 
 
 def _points(drive: Drive, n: int = _N_POINTS) -> Array:

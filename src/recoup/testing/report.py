@@ -124,7 +124,8 @@ class Recorder:
 def _summary(messages: list[str]) -> str:
     if len(messages) < 2:
         return "".join(messages)
-    return f"{messages[0]} (So it is in {len(messages) - 1} more places.)"
+    others = len(messages) - 1
+    return f"{messages[0]} (So it is in {others} more {'place' if others == 1 else 'places'}.)"
 
 
 def _place(error: Exception) -> str:
