@@ -58,7 +58,7 @@ def held_races(n: dict[str, int], seed: int) -> list[Finding]:
         Finding(
             group="faults",
             attack="control: planted bug",
-            target="the budget is looked at before the race",
+            target="a ledger that does not look at its budget",
             tries=stale.tries,
             result=result,
             passed=caught,

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from faults_children import Ended, Fate, child, measure
-from faults_scenarios import Charge, Create, Release, Save, Scenario, scenarios
+from faults_scenarios import AFTERWARDS, Charge, Create, Release, Save, Scenario, scenarios
 
 from recoup.audit.findings import Finding
 
@@ -62,7 +62,7 @@ def _ended(scenario: Scenario, n: int, rng: Random, by: int) -> Finding:
             problems += _checked(scenario, folder, ended, fate)
     n_reached = sum(reached.values())
     where = ", ".join(f"{count} by {how}" for how, count in sorted(reached.items()))
-    said = f"{n_reached} ended on the way ({where}); nothing lost, all continued"
+    said = f"{n_reached} ended on the way ({where}); nothing lost, {AFTERWARDS.get(scenario.name, 'all continued')}"
     if n >= 10 and n_reached < n / 2:
         problems.append(f"only {n_reached} of {n} were ended on the way")
     return Finding(
@@ -78,6 +78,8 @@ def _ended(scenario: Scenario, n: int, rng: Random, by: int) -> Finding:
 
 def _checked(scenario: Scenario, folder: Path, ended: Ended, fate: Fate) -> list[str]:
     wrong = []
+    if ended.signal not in (0, fate.by):
+        wrong.append(f"crashed with signal {ended.signal} at {fate.how} {fate.at:g}")
     if ended.code not in (0, 130) or (ended.code == 130 and fate.by != signal.SIGINT):
         wrong.append(f"ended with code {ended.code} at {fate.how} {fate.at:g}")
     try:

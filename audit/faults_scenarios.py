@@ -31,6 +31,12 @@ TABLE = np.random.default_rng(0).uniform(size=(60, 2))
 EVERYWHERE: tuple[How, ...] = ("moment", "line", "call", "call")
 EPSILON, DELTA = Fraction(1, 2), Fraction(1, 10**6)
 
+# What the check of a scenario shows, where it is not that the same call goes on from where it was ended.
+AFTERWARDS = {
+    "inference, mcmc": "run again with the same result",
+    "estimator": "every draw paid for, no file half-written",
+}
+
 
 class Scenario(Protocol):
     """Something that is interrupted."""

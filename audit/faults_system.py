@@ -1,7 +1,7 @@
 """A system that refuses: a full disk, a read-only folder, a locked ledger, a clock that goes back.
 
 A full disk and a read-only folder are real ones, a small file system in a mount namespace of a child, where the system
-permits it; else a limit on the size of files, and permissions.
+permits it; where it does not, the table says so. Files that may not grow are tried everywhere.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from recoup.audit.findings import Finding
 from recoup.errors import LedgerLockedError, RecoupError
 
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
+_NOT_PERMITTED = "not permitted"
 _MS_RDONLY, _MS_REMOUNT, _MS_REC, _MS_PRIVATE = 1, 32, 16384, 1 << 18
 
 
@@ -110,9 +111,9 @@ def _own_file_system(top: Path, size: int = 1 << 20) -> bool:
     return bool(libc.mount(b"tmpfs", str(top).encode(), b"tmpfs", 0, f"size={size}".encode()) == 0)
 
 
-def _filled(scenario: Scenario, top: Path, spare: int) -> list[str] | None:
+def _filled(scenario: Scenario, top: Path, spare: int) -> list[str]:
     if not _own_file_system(top):
-        return None
+        return [_NOT_PERMITTED]
     folder = top / "case"
     folder.mkdir()
     scenario.ready(folder)
@@ -139,7 +140,7 @@ def full(n: int) -> list[Finding]:
             spare = (3 * number) % 13
             with tempfile.TemporaryDirectory(prefix="recoup-faults-") as top:
                 ended = child(partial(_filled, scenario, Path(top), spare))
-            if ended.code == 0 and ended.said is None:
+            if ended.said == [_NOT_PERMITTED]:
                 return [_finding("full disk", "not permitted here", 0, [], "no file system of its own may be made")]
             refused += ended.said is not None and ended.said[0] != "done"
             problems += _outcome(ended)
@@ -153,15 +154,15 @@ def full(n: int) -> list[Finding]:
 # ---- read-only -------------------------------------------------------------------------------------------------------
 
 
-def _read_only(scenario: Scenario, top: Path) -> list[str] | None:
+def _read_only(scenario: Scenario, top: Path) -> list[str]:
     if not _own_file_system(top):
-        return None
+        return [_NOT_PERMITTED]
     folder = top / "case"
     folder.mkdir()
     scenario.ready(folder)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mount(None, str(top).encode(), None, _MS_REMOUNT | _MS_RDONLY, None) != 0:
-        return None
+        return [_NOT_PERMITTED]
     said = _refusal(lambda: scenario.act(folder))
     wrong = [] if said in ("typed", "system") else [f"not refused: {said}"]
     if (folder / "l.db").exists() and Ledger(folder / "l.db").spent:
@@ -176,7 +177,7 @@ def read_only() -> list[Finding]:
     for scenario in (Release("laplace"), Save(), Create(), Experiment()):
         with tempfile.TemporaryDirectory(prefix="recoup-faults-") as top:
             ended = child(partial(_read_only, scenario, Path(top)))
-        if ended.code == 0 and ended.said is None:
+        if ended.said == [_NOT_PERMITTED]:
             return [_finding("read-only folder", "not permitted here", 0, [], "no file system of its own may be made")]
         said = "refused, nothing charged; goes on when it may be written to"
         found.append(_finding("read-only folder", scenario.name, 1, _outcome(ended), said))

@@ -8,21 +8,38 @@ noise itself are not seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from recoup.audit.effort import Effort
+from recoup.audit.files import FILE_ROWS, FILES, NAMED_BOX
 from recoup.audit.findings import Finding
 from recoup.audit.sampler import Draw, Heard, listening
-from recoup.audit.subjects import BOX, DOMAINS, Neighbours, Subject, Terms, neighbours, request_for, subjects
+from recoup.audit.subjects import (
+    BOX,
+    DOMAINS,
+    Neighbours,
+    Subject,
+    Terms,
+    neighbours,
+    ordinary_table,
+    request_for,
+    subjects,
+)
 from recoup.audit.subjects import queries as example_queries
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
-from recoup.queries.base import Query
+from recoup.queries.base import Array, Query
 
 GROUP: Final = "loss"
-_ROOM: Final = Fraction(1, 10**12)
+_ROOM: Final = Fraction(1, 10**9)  # for the conversion from epsilon and delta to rho, which is computed in floats here
 
 
 class _Worst(NamedTuple):
@@ -38,13 +55,16 @@ def attack(effort: Effort) -> Iterator[Finding]:
     for subject in subjects():
         for mechanism in subject.mechanisms():
             yield _on_subject(effort, subject, mechanism)
+    for kind, write in FILES.items():
+        yield _on_files(effort, kind, write)
 
 
 def _on_query(effort: Effort, name: str, query: Query, mechanism: str) -> Finding:
     worst, tries, unequal = _Worst(Fraction(0), "none"), 0, ""
     for number, domain in enumerate(DOMAINS.values()):
-        for per_person in (1, 3):
-            terms = Terms(mechanism=mechanism, domain=domain, records_per_person=per_person)
+        # Of very many records totals must fit into 64 bits, so that each counts with fewer of them.
+        for per_person, n_records in ((1, None), (3, None), (1, 2**41)):
+            terms = Terms(mechanism=mechanism, domain=domain, records_per_person=per_person, n_records=n_records)
             pairs = neighbours(domain, n_records=per_person, rng=effort.rng(0, number))
             for pair, tables in pairs.items():
                 heard = []
@@ -60,10 +80,11 @@ def _on_query(effort: Effort, name: str, query: Query, mechanism: str) -> Findin
 
 
 def _on_subject(effort: Effort, subject: Subject, mechanism: str) -> Finding:
-    shapes = [(BOX, 1), (DOMAINS["l1" if mechanism == "laplace" else "l2"], 1), (BOX, 3)]
+    ball = DOMAINS["l1" if mechanism == "laplace" else "l2"]
+    shapes = [(BOX, 1, None), (ball, 1, 100), (BOX, 3, None)]
     worst, tries, unequal = _Worst(Fraction(0), "none"), 0, ""
-    for number, (domain, per_person) in enumerate(shapes[: effort.tries(3, 2)]):
-        terms = Terms(mechanism=mechanism, domain=domain, records_per_person=per_person)
+    for number, (domain, per_person, n_records) in enumerate(shapes[: effort.tries(3, 2)]):
+        terms = Terms(mechanism=mechanism, domain=domain, records_per_person=per_person, n_records=n_records)
         chosen = list(neighbours(domain, n_records=per_person, rng=effort.rng(1, number)).items())
         for pair, tables in chosen if not effort.quick else chosen[::3]:
             heard = [_draws(subject, table, terms, effort.seed) for table in tables]
@@ -71,6 +92,49 @@ def _on_subject(effort: Effort, subject: Subject, mechanism: str) -> Finding:
             unequal = unequal or _unequal(heard, pair)
             worst = max(worst, _Worst(_share_of_claim(heard, terms), pair))
     return _finding(f"{subject.name}, {mechanism}", tries, worst, unequal)
+
+
+def _on_files(effort: Effort, kind: str, write: Callable[[Array, Path], None]) -> Finding:
+    """One record more in files that are read in several blocks, and added up in several parts and threads."""
+    terms, worst, tries, unequal = Terms(domain=NAMED_BOX), _Worst(Fraction(0), "none"), 0, ""
+    lloyd = next(subject for subject in subjects() if subject.name == "kmeans-lloyd")
+    table = ordinary_table(BOX, FILE_ROWS, effort.rng(9))
+    far = np.array([BOX.high])
+    tables = {"the table": table} | {
+        f"one record more, as number {place:,}": np.concatenate([table[:place], far, table[place:]])
+        for place in (0, 65_535, 65_536, FILE_ROWS)
+    }
+    first: Heard | None = None
+    for threads in ("1", "3"):
+        with tempfile.TemporaryDirectory(prefix="recoup-audit-") as folder, _threads(threads):
+            for name, rows in tables.items():
+                path = Path(folder) / name.replace(" ", "-")
+                write(rows, path)
+                (path_read,) = Path(folder).glob(f"{path.name}*")
+                heard = _draws(lloyd, path_read, terms, effort.seed)
+                if first is None:
+                    first = heard
+                    continue
+                tries += 1
+                where = f"{name}, {threads} thread(s)"
+                unequal = unequal or _unequal([first, heard], where)
+                worst = max(worst, _Worst(_share_of_claim([first, heard], terms), where))
+                if name == "the table" and _share_of_claim([first, heard], terms) > 0:
+                    unequal = unequal or f"the same file has another total: {where}"
+    return _finding(f"{kind} of {FILE_ROWS:,} records", tries, worst, unequal)
+
+
+@contextlib.contextmanager
+def _threads(number: str) -> Iterator[None]:
+    before = os.environ.get("RECOUP_NUM_THREADS")
+    os.environ["RECOUP_NUM_THREADS"] = number
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["RECOUP_NUM_THREADS"]
+        else:
+            os.environ["RECOUP_NUM_THREADS"] = before
 
 
 def _draws(subject: Subject, table: Neighbours | object, terms: Terms, seed: int) -> Heard:
@@ -89,7 +153,7 @@ def _share_of_claim(heard: list[Heard], terms: Terms) -> Fraction:
     """The loss of the path, as a share of what the terms allow."""
     draws = zip(heard[0].draws, heard[1].draws, strict=False)
     loss = sum((path_loss(a, b) for a, b in draws), Fraction(0))
-    return loss / terms.context.budget.amount
+    return loss / terms.claimed
 
 
 def path_loss(one: Draw, other: Draw) -> Fraction:

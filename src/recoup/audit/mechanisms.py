@@ -49,7 +49,7 @@ def _terms(mechanism: str) -> Terms:
 def _on_query(effort: Effort, name: str, query: Query, terms: Terms, pair: str, tries: int) -> Finding:
     tables = neighbours(BOX, rng=effort.rng(6))[pair]
     statistics = query_statistics(query, terms, tables, tries)
-    claim = claim_of(terms.context.budget_measure, float(terms.context.budget.amount))
+    claim = claim_of(terms.context.budget_measure, float(terms.claimed))
     found = lower_bound(*statistics, claim, ALARM)
     return Finding(
         group=GROUP,

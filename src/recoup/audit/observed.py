@@ -15,6 +15,7 @@ from recoup.audit.sampler import listening
 from recoup.ledger import Ledger
 
 Observation = dict[str, Any]
+_DRAWN = "drawn: "  # what differs between any two runs, and must
 _HEX_NAME = re.compile(r"\b[0-9a-f]{32}\b")  # the name of a run, drawn anew for each
 
 
@@ -61,7 +62,17 @@ def differences(one: Observation, other: Observation) -> list[str]:
     >>> differences({"log": [], "size": 3}, {"log": ["4 rows skipped"], "size": 3})
     ['log']
     """
-    return [name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
+    names = sorted(name for name in {*one, *other} if not name.startswith(_DRAWN))
+    return [name for name in names if one.get(name) != other.get(name)]
+
+
+def names_that_repeat(one: Observation, again: Observation) -> list[str]:
+    """Which names that should be drawn anew come again when the same work is done twice: they are computed.
+
+    >>> names_that_repeat({"drawn: run": ["a"]}, {"drawn: run": ["a"]})
+    ['drawn: run']
+    """
+    return [name for name in sorted(one) if name.startswith(_DRAWN) and one[name] and one[name] == again.get(name)]
 
 
 @contextlib.contextmanager
@@ -93,9 +104,11 @@ def _files(folder: Path) -> Observation:
         if path.suffix == ".db":
             entries = Ledger(path).entries()
             seen[name] = [(e.purpose, e.measure, e.amount, e.spent_after) for e in entries]
+            seen[f"{_DRAWN}runs in {name}"] = sorted({e.run for e in entries})
             seen[f"size of {name}"] = path.stat().st_size
         elif not path.name.startswith("table"):
             text = path.read_bytes().decode("utf-8", "replace").replace(str(folder), "FOLDER")
             seen[name] = _HEX_NAME.sub("RUN", text)
+            seen[f"{_DRAWN}names in {name}"] = _HEX_NAME.findall(text)
             seen[f"size of {name}"] = len(text)
     return seen

@@ -16,6 +16,7 @@ from recoup.audit.effort import Effort
 from recoup.audit.findings import Finding
 from recoup.audit.sampler import Draw, Heard, listening
 from recoup.audit.subjects import Released, Subject, Terms, ordinary_table, subjects
+from recoup.errors import BudgetExceededError
 from recoup.ledger import Ledger
 
 GROUP: Final = "spending"
@@ -29,6 +30,7 @@ def attack(effort: Effort) -> Iterator[Finding]:
             for per_person in (1, 3):
                 terms = Terms(mechanism=mechanism, records_per_person=per_person)
                 yield _followed(effort, subject, terms)
+            yield _refused(effort, subject, mechanism)
 
 
 def _followed(effort: Effort, subject: Subject, terms: Terms) -> Finding:
@@ -52,8 +54,8 @@ def _followed(effort: Effort, subject: Subject, terms: Terms) -> Finding:
             table = ordinary_table(terms.domain, 25, effort.rng(2))[:1].repeat(8, axis=0)
             released = subject.run(table, terms, seed=effort.seed, ledger=Ledger(path))
     spent = sum((d.price(distance) for d in heard.draws), Fraction(0))
-    share = spent / context.budget.amount
-    problems = [*early[:1], *_unpaid(share), *_not_drawn(released, heard)]
+    share = spent / terms.claimed
+    problems = [*early[:1], *_unpaid(share), *_not_drawn(released, heard), *_misstated(released, terms, share)]
     return Finding(
         group=GROUP,
         attack="price and order of draws",
@@ -62,6 +64,42 @@ def _followed(effort: Effort, subject: Subject, terms: Terms) -> Finding:
         result="; ".join(problems) or f"{float(share):.9f} of the claim spent, every charge before its draw",
         passed=not problems,
         figures={"share_of_claim": float(share)},
+    )
+
+
+def _misstated(released: Released, terms: Terms, share: Fraction) -> list[str]:
+    """What the privacy statement says, against the terms."""
+    said, person = released.privacy, terms.records_per_person
+    unit = "one record" if person == 1 else f"{person} records of one person"
+    problems = [
+        f"the statement has {name} {said[name]!r}, and not {meant!r}"
+        for name, meant in {"epsilon": float(terms.epsilon), "delta": float(terms.delta), "unit": unit}.items()
+        if said[name] != meant
+    ]
+    if terms.mechanism == "laplace" and float(said["spent"]) < float(share * terms.epsilon) * (1 - 1e-9):
+        problems.append("the statement says that less was spent")
+    return problems
+
+
+def _refused(effort: Effort, subject: Subject, mechanism: str) -> Finding:
+    """A second release from a budget for one: no draw may come, and the error is the ledger's."""
+    terms, problem = Terms(mechanism=mechanism), ""
+    table = ordinary_table(terms.domain, 25, effort.rng(2))
+    ledger = Ledger.in_memory(epsilon=terms.epsilon, delta=terms.delta)
+    subject.run(table, terms, seed=effort.seed, ledger=ledger)
+    with listening() as heard:
+        try:
+            subject.run(table, terms, seed=effort.seed, ledger=ledger)
+            problem = "was released from a budget that was used up"
+        except BudgetExceededError:
+            problem = "was drawn for before it was refused" if heard.draws else ""
+    return Finding(
+        group=GROUP,
+        attack="a budget that is used up",
+        target=f"{subject.name}, {mechanism}",
+        tries=1,
+        result=problem or "BudgetExceededError, nothing drawn",
+        passed=not problem,
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.registry import ALGORITHMS
+from recoup.audit.reference import largest_rho
 from recoup.context import Context, Request
 from recoup.curator.rivals.base import Rival, release_model
 from recoup.curator.rivals.privgene import PrivGene
@@ -82,6 +83,11 @@ class Terms:
             records_per_person=self.records_per_person,
             n_records=self.n_records,
         )
+
+    @property
+    def claimed(self) -> Fraction:
+        """What the terms allow, computed here from epsilon and delta: epsilon itself, or the largest rho for them."""
+        return self.epsilon if self.mechanism == "laplace" else largest_rho(self.epsilon, self.delta)
 
 
 class Released(NamedTuple):

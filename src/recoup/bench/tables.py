@@ -75,8 +75,8 @@ def machine_sentence(part: Part) -> str:
     busy = ""
     if loads:
         busy = f" Load: {' to '.join(f'{load:g}' for load in loads)}"
-        busy += f"; {BUSY}" if machine["clock"] == "wall" and max(loads) > 2 * machine["cores"] else "."
-    seconds = " Processor seconds of one thread, not the clock's." if machine["clock"] == "processor" else ""
+        busy += f"; {BUSY}" if machine.get("clock", "wall") == "wall" and max(loads) > 2 * machine["cores"] else "."
+    seconds = " Processor seconds of one thread, not the clock's." if machine.get("clock") == "processor" else ""
     sizes = " Quick sizes." if part.quick else ""
     kind = f"{machine['processor']}, {machine['system']}"
     return f"{machine['cores']} core(s) used ({kind}){memory}; {versions}.{seconds}{busy}{sizes}"
