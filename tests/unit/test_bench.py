@@ -428,3 +428,11 @@ def test_parts_are_run_by_name(monkeypatch):
     assert [name for name, _, _ in found] == list(PARTS)
     assert all(given == (rules,) for _, given, _ in found)
     assert found[0][2] == {"diffprivlib": "p"}
+
+
+def test_a_part_that_an_older_version_measured_is_dropped(parts, tmp_path):
+    old = parts["release"].to_json() | {"facts": {}}
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "performance.json").write_text(json.dumps([old]))
+    held, _ = page.write_pages(tmp_path, [parts["streaming"]])
+    assert list(held) == ["streaming"]

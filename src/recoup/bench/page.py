@@ -30,7 +30,8 @@ def write_pages(folder: Path, parts: Iterable[Part]) -> tuple[dict[PartName, Par
     """Add parts to what a folder holds, and write its pages and picture again.
 
     Args:
-        folder: with `performance.md` and `cluster.md`, whose text between markers is replaced, or without them.
+        folder: with `performance.md` and `cluster.md`, whose text between markers is replaced, or without them; parts
+            that an older version measured, and that cannot be shown any more, are dropped.
         parts: newly measured.
 
     Returns:
@@ -40,7 +41,8 @@ def write_pages(folder: Path, parts: Iterable[Part]) -> tuple[dict[PartName, Par
         ParameterError: a page in the folder has no markers; nothing was written.
     """
     kept_file = folder / "data" / "performance.json"
-    kept = read_parts(kept_file) | {part.name: part for part in parts}
+    earlier = {name: part for name, part in read_parts(kept_file).items() if _can_be_shown(part)}
+    kept = earlier | {part.name: part for part in parts}
     held: dict[PartName, Part] = {name: kept[name] for name in PARTS if name in kept}
     pages = {folder / "performance.md": _replaced(folder / "performance.md", "Performance", performance_text(held))}
     if "spark" in held:
@@ -67,6 +69,16 @@ def read_parts(path: Path) -> dict[PartName, Part]:
             f"{path} is not a file that recoup bench wrote. Move it away, or name another folder."
         ) from None
     return {part.name: part for part in parts}
+
+
+def _can_be_shown(part: Part) -> bool:
+    # What an older Recoup measured may lack what the tables of this one show: it is dropped, and measured again.
+    try:
+        machine_sentence(part)
+        tables_of(part)
+    except (KeyError, TypeError, IndexError):
+        return False
+    return True
 
 
 def performance_text(parts: dict[PartName, Part]) -> str:
