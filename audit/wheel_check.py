@@ -124,14 +124,14 @@ def clean_environment() -> dict[str, str]:
     }
 
 
-def run(words: Iterable[str | Path], cwd: Path | None = None) -> str:
-    """Run a program; returns what it printed.
+def run(words: Iterable[str | Path], cwd: Path | None = None, **settings: str) -> str:
+    """Run a program, with some settings in its environment; returns what it printed.
 
     Raises:
         Wrong: it failed.
     """
     given = [str(word) for word in words]
-    ran = subprocess.run(given, capture_output=True, text=True, env=clean_environment(), cwd=cwd)
+    ran = subprocess.run(given, capture_output=True, text=True, env=clean_environment() | settings, cwd=cwd)
     if ran.returncode:
         said = f"{ran.stdout[-500:]}{ran.stderr[-1500:]}"
         raise Wrong(f"{' '.join(given[:6])} ... ended with code {ran.returncode}:\n{said}")
@@ -148,7 +148,13 @@ class Environment:
     def pip(self, *words: str | Path) -> str:
         """Run this interpreter's pip on the empty environment."""
         more = ["--disable-pip-version-check", "--no-input", "--python", str(self.python)]
-        return run([sys.executable, "-m", "pip", *more, *words])
+        # What pins the tools of a build: older versions of pip know the first name, newer ones the second.
+        pins = (
+            {name: str(BUILD_PINS) for name in ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT")}
+            if "--no-deps" in words
+            else {}
+        )
+        return run([sys.executable, "-m", "pip", *more, *words], **pins)
 
     def versions(self) -> dict[str, str]:
         """What is installed, by name."""
@@ -225,7 +231,7 @@ def main() -> int:
             done("demo run from the wheel")
             environment.pip("uninstall", "--quiet", "--yes", "recoup")
             leave_nothing(environment)
-            environment.pip("install", "--quiet", "--no-compile", "--no-deps", "--build-constraint", BUILD_PINS, sdist)
+            environment.pip("install", "--quiet", "--no-compile", "--no-deps", sdist)
             if environment.installed_files() != from_wheel or not from_wheel:
                 raise Wrong("the source distribution installs other files than the wheel")
             use(environment, folder / "away", version, demo=False)
