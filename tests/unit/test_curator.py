@@ -1,17 +1,15 @@
 """The curator by hand: what a refusal says, what the ledger is told, and the round that leaves."""
 
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 import pytest
 from cases import RecordingNoise, context, request
+from own_queries import First
 
 from recoup import Box, Ledger
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
-from recoup.custom import Sensitivity, SimpleQuery, bounded_block
 from recoup.errors import BudgetExceededError, ParameterError
 from recoup.queries.grid import GridQuery
 
@@ -40,21 +38,6 @@ def test_the_ledger_is_told_run_price_and_purpose():
     first, second = ledger.entries()
     assert (first.run, first.purpose, first.amount) == ("run 7", "grid query of 2 values", answered.price.amount)
     assert (second.run, second.purpose) == ("", "NOT PRIVATE: simulated noise; grid query of 1 value")
-
-
-@dataclass(frozen=True)
-class First(SimpleQuery):
-    """A query that trusts whoever asks it."""
-
-    n_columns: int = 1
-    type_name: ClassVar[str] = "test-first"
-    size: ClassVar[int] = 1
-
-    def sensitivity(self, domain):
-        return Sensitivity((bounded_block("sum", 1, l1=1.0),))
-
-    def contribution(self, x):
-        return x[:, :1]
 
 
 def test_columns_are_checked_even_if_the_query_does_not():

@@ -3,15 +3,14 @@
 import copy
 import dataclasses
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 import pytest
 from cases import context, request
+from own_queries import First
 
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
-from recoup.custom import Sensitivity, SimpleQuery, bounded_block
 from recoup.domain import Box, L1Ball
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.queries.grid import GridQuery
@@ -28,21 +27,6 @@ GRID = GridQuery(sides=(2, 1))
 class NoArray:
     def __array__(self, dtype=None, copy=None):
         raise TypeError("not an array after all")
-
-
-@dataclasses.dataclass(frozen=True)
-class First(SimpleQuery):
-    """A query that trusts whoever asks it."""
-
-    n_columns: int = 1
-    type_name: ClassVar[str] = "test-first"
-    size: ClassVar[int] = 1
-
-    def sensitivity(self, domain):
-        return Sensitivity((bounded_block("sum", 1, l1=1.0),))
-
-    def contribution(self, x):
-        return x[:, :1]
 
 
 def stated(noisy=(1.0, 2.0), scales=1.0, terms=TERMS, query=GRID):

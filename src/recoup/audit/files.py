@@ -13,13 +13,13 @@ from recoup.audit.subjects import BOX
 from recoup.domain import Box
 from recoup.queries.base import Array
 
-_NAMES: Final = ("height", "weight")
-NAMED_BOX: Final = Box(BOX.low, BOX.high, columns=_NAMES)
+NAMES: Final = ("height", "weight")
+NAMED_BOX: Final = Box(BOX.low, BOX.high, columns=NAMES)
 FILE_ROWS: Final = 150_000  # more than a block of any kind of file, and than a part of one that is added up at a time
 
 
 def _table(rows: Array) -> pa.Table:
-    return pa.table({name: rows[:, j] for j, name in enumerate(_NAMES)})
+    return pa.table({name: rows[:, j] for j, name in enumerate(NAMES)})
 
 
 def _folder(rows: Array, path: Path) -> None:

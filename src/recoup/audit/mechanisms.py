@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from recoup.audit.bounds import PureClaim, claim_of, lower_bound, noticed_noise
+from recoup.audit.bounds import Claim, PureClaim, claim_of, lower_bound, noticed_noise
 from recoup.audit.effort import ALARM, Effort
 from recoup.audit.findings import Finding, bounded
 from recoup.audit.reference import exact_totals, log_likelihood_ratio, unit_records
@@ -50,20 +50,30 @@ def _on_query(effort: Effort, name: str, query: Query, terms: Terms, pair: str, 
     tables = neighbours(BOX, rng=effort.rng(6))[pair]
     statistics = query_statistics(query, terms, tables, tries)
     claim = claim_of(terms.context.budget_measure, float(terms.claimed))
+    return bound_finding(
+        GROUP,
+        "bound from single answers",
+        f"query: {name}, {terms.mechanism}: {pair}",
+        claim,
+        statistics,
+        notices_noise_of=noticed_noise(claim, tries, ALARM),
+    )
+
+
+def bound_finding(
+    group: str, attack: str, target: str, claim: Claim, statistics: tuple[Array, Array], **figures: float
+) -> Finding:
+    """What an attacker's statistics of two neighbours bound, beside the claim."""
     found = lower_bound(*statistics, claim, ALARM)
     return Finding(
-        group=GROUP,
-        attack="bound from single answers",
-        target=f"query: {name}, {terms.mechanism}: {pair}",
-        tries=2 * tries,
+        group=group,
+        attack=attack,
+        target=target,
+        tries=sum(map(len, statistics)),
         result=bounded(claim.name, found.amount, claim.amount),
         passed=found.amount <= claim.amount,
         alarm=ALARM,
-        figures={
-            "bound": found.amount,
-            "claim": claim.amount,
-            "notices_noise_of": noticed_noise(claim, tries, ALARM),
-        },
+        figures={"bound": found.amount, "claim": claim.amount, **figures},
     )
 
 
@@ -111,15 +121,5 @@ def _on_selection(n_winners: int, tries: int) -> Finding:
             chosen = purse.smallest_losses(given, n_winners=n_winners, share=Fraction(1), purpose="audit")
             rows.append([float(chosen[0] == 0), float(0 in chosen), float(chosen[-1] == 0)])
         found.append(np.array(rows))
-    claim = PureClaim(1.0)
-    bound = lower_bound(found[0], found[1], claim, ALARM)
-    return Finding(
-        group=GROUP,
-        attack="bound from selections",
-        target=f"noisy max, {n_winners} of 3",
-        tries=2 * tries,
-        result=bounded(claim.name, bound.amount, claim.amount),
-        passed=bound.amount <= claim.amount,
-        alarm=ALARM,
-        figures={"bound": bound.amount, "claim": claim.amount},
-    )
+    target = f"noisy max, {n_winners} of 3"
+    return bound_finding(GROUP, "bound from selections", target, PureClaim(1.0), (found[0], found[1]))

@@ -16,9 +16,9 @@ import numpy as np
 
 from recoup.audit.bounds import claim_of, lower_bound
 from recoup.audit.effort import ALARM, Effort
-from recoup.audit.findings import Finding, bounded
+from recoup.audit.findings import Finding
 from recoup.audit.law import law_finding, split_residuals
-from recoup.audit.mechanisms import answer_statistics
+from recoup.audit.mechanisms import answer_statistics, bound_finding
 from recoup.audit.reference import exact_totals, unit_records
 from recoup.audit.repeats import repeated, repeats_allowed
 from recoup.audit.subjects import BOX, Neighbours, Released, Subject, Terms, neighbours, subjects
@@ -58,17 +58,9 @@ def _on_subject(effort: Effort, subject: Subject, mechanism: str) -> Iterator[Fi
     apart = lower_bound(np.zeros((tries, 1)), np.ones((tries, 1)), claim, ALARM).amount
     # So few releases that even tables told apart for certain would not break the claim say nothing.
     if apart > claim.amount:
-        found = lower_bound(samples[0].statistics, samples[1].statistics, claim, ALARM)
-        yield Finding(
-            group=GROUP,
-            attack="bound from whole releases",
-            target=f"{target}: {_PAIR}",
-            tries=2 * tries,
-            result=bounded(claim.name, found.amount, claim.amount),
-            passed=found.amount <= claim.amount,
-            alarm=ALARM,
-            figures={"bound": found.amount, "claim": claim.amount, "could_show": apart},
-        )
+        statistics = samples[0].statistics, samples[1].statistics
+        whole = "bound from whole releases"
+        yield bound_finding(GROUP, whole, f"{target}: {_PAIR}", claim, statistics, could_show=apart)
     if subject.rival is not None:
         same = repeated(samples[1].statistics[:, 0])
         # Centres are clipped to the bounds, where many are equal; all of them are only if nothing is random.

@@ -21,18 +21,16 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from recoup.audit.effort import Effort
+from recoup.audit.files import NAMED_BOX, NAMES
 from recoup.audit.findings import Finding
 from recoup.audit.observed import Observation, differences, names_that_repeat, observe
 from recoup.audit.subjects import BOX, Subject, Terms, ordinary_table, subjects
-from recoup.domain import Box
 from recoup.driver import release
 from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
 from recoup.ledger import Ledger
 from recoup.queries.base import Array
 
 GROUP: Final = "silence"
-_NAMES: Final = ("height", "weight")
-_NAMED: Final = Box(BOX.low, BOX.high, columns=_NAMES)
 _PROGRESS: Final = re.compile(r"^(?:round \d+ of(?: at most)? \d+, \d+ %|working \.\.\.)\n", re.MULTILINE)
 # As cells of text; a list of rows and CSV have them all, arrays and Parquet those that are numbers or missing.
 _CELLS: Final[Mapping[str, str]] = {
@@ -142,7 +140,7 @@ def _rows(few: Array) -> dict[str, list[Any]]:
 
 def _csv_files(few: Array, many: Array) -> dict[str, Callable[[Path], None]]:
     def writer(rows: Array, *more: str) -> Callable[[Path], None]:
-        lines = [",".join(_NAMES), *(f"{a!r},{b!r}" for a, b in rows.tolist()), *more]
+        lines = [",".join(NAMES), *(f"{a!r},{b!r}" for a, b in rows.tolist()), *more]
 
         def write(path: Path) -> None:
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -162,7 +160,7 @@ def _csv_files(few: Array, many: Array) -> dict[str, Callable[[Path], None]]:
 def _parquet_files(few: Array, many: Array) -> dict[str, Callable[[Path], None]]:
     def writer(rows: Array, *more: list[float | None]) -> Callable[[Path], None]:
         columns = [[*rows[:, j].tolist(), *(row[j] for row in more)] for j in range(2)]
-        table = pa.table({name: pa.array(c, pa.float64()) for name, c in zip(_NAMES, columns, strict=True)})
+        table = pa.table({name: pa.array(c, pa.float64()) for name, c in zip(NAMES, columns, strict=True)})
         return lambda path: pa.parquet.write_table(table, path)
 
     return {
@@ -205,7 +203,7 @@ def _on_files(files: Mapping[str, Callable[[Path], None]]) -> Works:
             write(path)
             assert first.algorithm is not None
             rounds: list[int] = []
-            terms = {"domain": _NAMED, "epsilon": 1, "random_state": 3, "on_round": rounds.append}
+            terms = {"domain": NAMED_BOX, "epsilon": 1, "random_state": 3, "on_round": rounds.append}
             transcript = release(first.algorithm, path, path=folder / "t.json", **terms)  # type: ignore[arg-type]
             return {"shown": repr(transcript), "rounds": rounds}
 
@@ -277,7 +275,7 @@ def _refusals(tables: Mapping[str, Array]) -> Works:
 def _commands(files: Mapping[str, Callable[[Path], None]], effort: Effort) -> Works:
     # The command line is above this layer and is called by name, as a shell would call it.
     runner, app = importlib.import_module("typer.testing").CliRunner(), importlib.import_module("recoup.cli").app
-    bounds = ",".join(f"{name}={a}:{b}" for name, a, b in zip(_NAMES, BOX.low, BOX.high, strict=True))
+    bounds = ",".join(f"{name}={a}:{b}" for name, a, b in zip(NAMES, BOX.low, BOX.high, strict=True))
     common = ["-k", "2", "--epsilon", "1", "--bounds", bounds, "--seed", "3"]
 
     def called(arguments: Sequence[str], folder: Path) -> dict[str, Any]:

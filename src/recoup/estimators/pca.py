@@ -11,9 +11,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from recoup.accounting import as_fraction
+from recoup.algorithms.answers import Weighted
 from recoup.algorithms.lloyd import positive_whole
 from recoup.algorithms.pca import CovariancePCA, PowerPCA, check_width
-from recoup.algorithms.second_moments import Spread, pooled, spread_of, total_variance
 from recoup.component_planner import plan_components
 from recoup.context import Context
 from recoup.domain import Domain
@@ -191,24 +191,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
         return PowerPCA(n_components=self.n_components, n_rounds=n_rounds)
 
     def _set_variances(self, algorithm: CovariancePCA | PowerPCA, transcript: Transcript) -> None:
-        context, rounds = transcript.context, transcript.rounds
-        if self.inferred_ is not None:
-            points = self._domain.to_unit(self.inferred_.points)
-            spread: Spread = spread_of(self._domain, points, self.inferred_.weights)
-            whole = float(np.trace(spread.covariance))
-        else:
-            spread = algorithm.spread(context, rounds)
-            released = isinstance(algorithm, PowerPCA)
-            whole = (
-                total_variance(context, rounds, pooled(context, rounds)).variance
-                if released
-                else np.trace(spread.covariance)
-            )
-        along = np.einsum("ij,jk,ik->i", self.components_, spread.covariance, self.components_)
-        self.explained_variance_ = np.maximum(along, 0.0)
-        # Noise may put more variance into the components than into all columns together.
-        whole = max(float(whole), float(self.explained_variance_.sum()))
-        self.explained_variance_ratio_ = self.explained_variance_ / whole if whole > 0 else np.zeros(len(along))
+        inferred = self.inferred_
+        data = None if inferred is None else Weighted(self._domain.to_unit(inferred.points), inferred.weights)
+        found = algorithm.explained(transcript.context, transcript.rounds, self.components_, data)
+        self.explained_variance_, self.explained_variance_ratio_ = found
 
 
 __all__ = ["PrivatePCA"]
