@@ -99,7 +99,9 @@ def _release(part: Part) -> list[Table]:
     law = ", ".join(f"{names[key]}^{value:.2f}" for key, value in exponents.items())
     note = (
         f"Each line is one run in turns; at most {size_of(part.facts['max_values'])} values. Left out: what by its "
-        f"time on a tenth of the records would take more than {release.LONGEST:g} s a run. Fitted growth of release "
+        f"time on a tenth of the records would take more than {release.LONGEST:g} s a run, and "
+        f"MiniBatchKMeans above {size_of(release.MOST_FOR_MINI_BATCH)} records, where it may stop after a minute or "
+        "after five. Fitted growth of release "
         f"({' and '.join(size_of(n) for n in part.facts['growth']['sizes'])} records): "
         f"{law}, typically within a factor of {part.facts['growth']['misfit']:.2f}."
     )
