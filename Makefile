@@ -70,6 +70,8 @@ audit: $(STAMP)  ## Attacks on Recoup and bugs that they must catch; writes docs
 	@echo "== Supply chain"
 	@$(BIN)/python audit/supply_chain.py check
 	@$(MAKE) --no-print-directory sbom vulnerabilities wheel
+	@echo "== All attacks"
+	@$(BIN)/python audit/overview.py -o docs
 
 audit-quick: $(STAMP)  ## The same with fewer tries and bugs: about two minutes, writes nothing
 	@$(BIN)/recoup audit --quick

@@ -84,7 +84,7 @@ def refusals(n: dict[str, int], seed: int) -> list[Finding]:
         *read_only(),
         *locked(),
         *clock_back(),
-        planted(),
+        planted(seed),
     ]
 
 

@@ -6,7 +6,9 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -24,7 +26,7 @@ def killed(names: list[str] | None, n: int, seed: int, by: int = signal.SIGKILL)
 
     Args:
         names: of the scenarios; none: all.
-        n: how often, over all scenarios of the table.
+        n: how many are to be hit, over all scenarios of the table.
         seed: of the points.
         by: the signal.
 
@@ -41,6 +43,39 @@ def killed(names: list[str] | None, n: int, seed: int, by: int = signal.SIGKILL)
 
 
 def _ended(scenario: Scenario, n: int, rng: Random, by: int) -> Finding:
+    with _place(scenario) as (folder, witness, again):
+        length = measure(lambda: scenario.act(folder), again)
+        # Without any fault everything must be right, and the reference is taken.
+        problems = scenario.problems(folder)
+        reached, tries = Counter[str](), 0
+        # What has ended by itself before its fate came was not hit: another one is drawn for it.
+        while reached.total() < n and tries < 3 * n + 10:
+            again()
+            tries += 1
+            fate = length.fate(rng, scenario.hows, by)
+            ended = child(lambda: scenario.act(folder), fate, witness=witness)
+            reached[fate.how] += ended.signal == by or ended.code == 130
+            problems += _checked(scenario, folder, ended, fate)
+    where = ", ".join(f"{count} by {how}" for how, count in sorted(reached.items()))
+    said = (
+        f"{reached.total()} ended on the way ({where}); nothing lost, {AFTERWARDS.get(scenario.name, 'all continued')}"
+    )
+    if reached.total() < n:
+        problems.append(f"only {reached.total()} of {tries} were ended on the way")
+    return Finding(
+        group=GROUP,
+        attack="kill -9" if by == signal.SIGKILL else "Ctrl-C",
+        target=scenario.name,
+        tries=tries,
+        result="; ".join(dict.fromkeys(problems)) or said,
+        passed=not problems,
+        figures={"reached": reached.total(), "lines": length.lines, "calls": length.calls},
+    )
+
+
+@contextmanager
+def _place(scenario: Scenario) -> Iterator[tuple[Path, Path, Callable[[], None]]]:
+    """A folder, a witness of draws beside it, and what makes both ready again."""
     with tempfile.TemporaryDirectory(prefix="recoup-faults-") as top:
         folder, witness = Path(top) / "case", Path(top) / "witness"
 
@@ -50,30 +85,7 @@ def _ended(scenario: Scenario, n: int, rng: Random, by: int) -> Finding:
             folder.mkdir()
             scenario.ready(folder)
 
-        length = measure(lambda: scenario.act(folder), again)
-        # Without any fault everything must be right, and the reference is taken.
-        problems = scenario.problems(folder)
-        reached: dict[str, int] = {}
-        for _ in range(n):
-            again()
-            fate = length.fate(rng, scenario.hows, by)
-            ended = child(lambda: scenario.act(folder), fate, witness=witness)
-            reached[fate.how] = reached.get(fate.how, 0) + (ended.signal == by or ended.code == 130)
-            problems += _checked(scenario, folder, ended, fate)
-    n_reached = sum(reached.values())
-    where = ", ".join(f"{count} by {how}" for how, count in sorted(reached.items()))
-    said = f"{n_reached} ended on the way ({where}); nothing lost, {AFTERWARDS.get(scenario.name, 'all continued')}"
-    if n >= 10 and n_reached < n / 2:
-        problems.append(f"only {n_reached} of {n} were ended on the way")
-    return Finding(
-        group=GROUP,
-        attack="kill -9" if by == signal.SIGKILL else "Ctrl-C",
-        target=scenario.name,
-        tries=n,
-        result="; ".join(dict.fromkeys(problems)) or said,
-        passed=not problems,
-        figures={"reached": n_reached, "lines": length.lines, "calls": length.calls},
-    )
+        yield folder, witness, again
 
 
 def _checked(scenario: Scenario, folder: Path, ended: Ended, fate: Fate) -> list[str]:
@@ -89,7 +101,7 @@ def _checked(scenario: Scenario, folder: Path, ended: Ended, fate: Fate) -> list
     return wrong
 
 
-# ---- planted bugs, which the same checks must catch ------------------------------------------------------------------
+# ---- planted bugs, which random kills and the same checks must catch -------------------------------------------------
 
 
 def _draw_first() -> None:
@@ -103,8 +115,6 @@ def _draw_first() -> None:
 
     def draw(self: Any, totals: Any, scale: float) -> list[int]:
         drawn = laplace(self, totals, scale)
-        os.write(os.open("witness", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), f"laplace {scale!r}\n".encode())
-        os.kill(os.getpid(), signal.SIGKILL)
         late.pop()()
         return drawn
 
@@ -113,27 +123,20 @@ def _draw_first() -> None:
 
 
 def _forget_the_pending_round() -> None:
-    from recoup.ledger import Ledger
     from recoup.transcript import Transcript
 
-    save, charge = Transcript.save, Ledger.charge
-
-    def charge_and_die(self: Any, price: Any, **named: Any) -> None:
-        charge(self, price, **named)
-        os.kill(os.getpid(), signal.SIGKILL)
-
+    save = Transcript.save
     Transcript.save = lambda self, path: None if self.pending is not None else save(self, path)  # type: ignore[method-assign,assignment]
-    Ledger.charge = charge_and_die  # type: ignore[assignment,method-assign]
 
 
 def _save_in_place() -> None:
     import recoup.transcript
 
     def write(path: Any, content: str) -> None:
-        with open(path, "w") as file:
-            file.write(content[: len(content) // 2])
-            file.flush()
-            os.kill(os.getpid(), signal.SIGKILL)
+        descriptor, data = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), content.encode()
+        for start in range(0, len(data), 1024):
+            os.write(descriptor, data[start : start + 1024])
+        os.close(descriptor)
 
     recoup.transcript.write_whole = write  # type: ignore[assignment]
 
@@ -141,28 +144,26 @@ def _save_in_place() -> None:
 def _create_in_place() -> None:
     import recoup.ledger
 
-    def die(connection: Any, budget: Any) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    from contextlib import contextmanager
-
     @contextmanager
     def in_place(path: Path) -> Any:
         path.touch(exist_ok=False)
         yield path
 
     recoup.ledger.appearing = in_place
-    recoup.ledger._initialise = die
 
 
 def _release_before_the_commit() -> None:
     from recoup.ledger import Ledger
 
-    def unpaid(self: Any, price: Any, **named: Any) -> None:
-        os.write(os.open("case/released", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), b"xx")
-        os.kill(os.getpid(), signal.SIGKILL)
+    charge, late = Ledger.charge, []
 
-    Ledger.charge = unpaid  # type: ignore[assignment,method-assign]
+    def postponed(self: Any, price: Any, **named: Any) -> None:
+        # The last one is made when the next is asked for.
+        if late:
+            late.pop()()
+        late.append(lambda: charge(self, price, **named))
+
+    Ledger.charge = postponed  # type: ignore[assignment,method-assign]
 
 
 PLANTED: Final[dict[str, tuple[Callable[[], Scenario], Callable[[], None]]]] = {
@@ -172,34 +173,33 @@ PLANTED: Final[dict[str, tuple[Callable[[], Scenario], Callable[[], None]]]] = {
     "a ledger made in place": (Create, _create_in_place),
     "a release before the commit": (Charge, _release_before_the_commit),
 }
+_KILLS_AT_MOST: Final = 200
 
 
-def planted() -> Finding:
-    """Bugs whose traces the checks above must find."""
-    missed = []
-    for name, (make, plant) in PLANTED.items():
-        scenario = make()
-        with tempfile.TemporaryDirectory(prefix="recoup-faults-") as top:
-            folder = Path(top) / "case"
-            folder.mkdir()
-            scenario.ready(folder)
-
-            def act(folder: Path = folder, scenario: Scenario = scenario) -> None:
-                os.chdir(folder.parent)
-                scenario.act(folder)
-
-            ended = child(act, plant=plant)
-            try:
-                problems = scenario.problems(folder)
-            except Exception as error:
-                problems = [str(error)]
-            if ended.signal != signal.SIGKILL or not problems:
-                missed.append(name)
+def planted(seed: int) -> Finding:
+    """Bugs whose traces random kills and the checks above must find."""
+    needed = {
+        name: _kills_until_caught(make(), plant, Random(f"{seed} {name}")) for name, (make, plant) in PLANTED.items()
+    }
+    missed = [name for name, n in needed.items() if n is None]
+    caught = ", ".join(f"{name}: {n}" for name, n in needed.items())
     return Finding(
         group=GROUP,
         attack="control: planted bugs",
         target=", ".join(PLANTED),
-        tries=len(PLANTED),
-        result=f"not caught: {', '.join(missed)}" if missed else f"all {len(PLANTED)} caught",
+        tries=sum(n or _KILLS_AT_MOST for n in needed.values()),
+        result=f"not caught: {', '.join(missed)}" if missed else f"all {len(PLANTED)} caught; kills needed: {caught}",
         passed=not missed,
     )
+
+
+def _kills_until_caught(scenario: Scenario, plant: Callable[[], None], rng: Random) -> int | None:
+    with _place(scenario) as (folder, witness, again):
+        length = measure(lambda: scenario.act(folder), again)
+        for number in range(1, _KILLS_AT_MOST + 1):
+            again()
+            fate = length.fate(rng, scenario.hows)
+            ended = child(lambda: scenario.act(folder), fate, witness=witness, plant=plant)
+            if ended.signal == signal.SIGKILL and _checked(scenario, folder, ended, fate):
+                return number
+    return None

@@ -1,14 +1,12 @@
 """Fuzz every loader: only typed errors, soon, in little memory, and nothing executed, written or read elsewhere.
 
-A case is known by its seed, target and number, so any can be run again (`--case`). With `--state` a run that was
-stopped goes on where it was. The script ends with code 1 if any case went wrong, or if a planted bad loader was not
-caught.
+A case is known by its seed, target and number, so any can be run again (`--case`). The script ends with code 1 if any
+case went wrong, or if a planted bad loader was not caught.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -23,7 +21,6 @@ from fuzz_workers import CHUNK, Chunk, Tally, run_chunks  # noqa: E402
 from kept import cpu_seconds, keep, show  # noqa: E402
 
 from recoup.audit.findings import Finding  # noqa: E402
-from recoup.files import write_whole  # noqa: E402
 
 GROUP = "bad input"
 FULL, QUICK = 1_000_000, 20_000
@@ -52,41 +49,23 @@ def counts(n_cases: int, only: list[str] | None) -> dict[str, int]:
     return {name: max(1, n_cases * part // whole) for name, part in chosen.items()}
 
 
-def chunks(wanted: dict[str, int], done: dict[str, int]) -> list[Chunk]:
-    """What is still to do; the targets take turns, so that what is stopped has tried all of them."""
-    found = [
-        Chunk(name, start, min(start + CHUNK, n))
-        for name, n in wanted.items()
-        for start in range(done.get(name, 0), n, CHUNK)
-    ]
+def chunks(wanted: dict[str, int]) -> list[Chunk]:
+    """What is to do; the targets take turns, so that what is stopped has tried all of them."""
+    found = [Chunk(name, start, min(start + CHUNK, n)) for name, n in wanted.items() for start in range(0, n, CHUNK)]
     return sorted(found, key=lambda chunk: (chunk.start / wanted[chunk.target], chunk.target))
 
 
-def fuzz(n_cases: int, seed: int, only: list[str] | None, state: Path | None, n_processes: int) -> dict[str, Tally]:
-    """Run all cases, or those that an earlier run has left."""
+def fuzz(n_cases: int, seed: int, only: list[str] | None, n_processes: int) -> dict[str, Tally]:
+    """Run all cases."""
     wanted = counts(n_cases, only)
     tallies = {name: Tally() for name in wanted}
-    terms = {"seed": seed, "cases": wanted}
-    if state is not None and state.exists():
-        kept = json.loads(state.read_text())
-        if {name: kept[name] for name in terms} == terms:
-            tallies = {name: Tally.from_json(value) for name, value in kept["tallies"].items()}
-    # A chunk that finished out of order is run again after a stop: only what has no gap before it is kept.
-    early: dict[str, dict[int, tuple[int, Tally]]] = {name: {} for name in wanted}
     told = time.monotonic()
-    todo = chunks(wanted, {name: tally.n for name, tally in tallies.items()})
-    for chunk, tally in run_chunks(todo, seed, partial(makers, tuple(wanted)), n_processes):
-        early[chunk.target][chunk.start] = (chunk.stop, tally)
-        whole = tallies[chunk.target]
-        while whole.n in early[chunk.target]:
-            whole.add(early[chunk.target].pop(whole.n)[1])
+    for chunk, tally in run_chunks(chunks(wanted), seed, partial(makers, tuple(wanted)), n_processes):
+        tallies[chunk.target].add(tally)
         if time.monotonic() - told > 10:
             told = time.monotonic()
             n = sum(tally.n for tally in tallies.values())
             print(f"  {n:,} of {sum(wanted.values()):,} cases", file=sys.stderr, flush=True)
-            if state is not None:
-                saved = {name: tally.to_json() for name, tally in tallies.items()}
-                write_whole(state, json.dumps(terms | {"tallies": saved}))
     return tallies
 
 
@@ -146,14 +125,13 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", action="append", choices=list(TARGETS), metavar="TARGET", help="may be given again")
     parser.add_argument("--case", type=int, metavar="NUMBER", help="run this case of --only again, unguarded")
-    parser.add_argument("--state", type=Path, metavar="FILE", help="go on from here after a stop")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write data/fuzz.json and trust.md")
     options = parser.parse_args()
     if options.case is not None:
         return again(options.only[0], options.seed, options.case)
     start = time.monotonic()
     n_cases = options.cases or (QUICK if options.quick else FULL)
-    tallies = fuzz(n_cases, options.seed, options.only, options.state, options.processes)
+    tallies = fuzz(n_cases, options.seed, options.only, options.processes)
     found = [*findings(tallies), control(options.seed)]
     return show(found, keep(options.output, GROUP, "fuzz.json", found, "audit/fuzz.py", start, cpu_seconds()))
 

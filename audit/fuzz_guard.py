@@ -97,13 +97,21 @@ class Guard:
         signal.signal(signal.SIGALRM, _too_long)
         sys.addaudithook(self._hear)
 
-    def run(self, load: Callable[[], object], errors: tuple[type[RecoupError], ...], own: frozenset[str]) -> Outcome:
+    def run(
+        self,
+        load: Callable[[], object],
+        errors: tuple[type[RecoupError], ...],
+        own: frozenset[str],
+        *,
+        large: bool = False,
+    ) -> Outcome:
         """Run one case.
 
         Args:
             load: reads the file and looks at what was read; an AssertionError says that it should have been refused.
             errors: the typed errors that it may raise.
             own: the names of the case's own files.
+            large: such files may need all memory, which they may be refused for.
 
         Returns:
             What became of it.
@@ -119,15 +127,17 @@ class Guard:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             self._active = False
-        return Outcome("forbidden", self._broken[0]) if self._broken else self._judged(caught, errors)
+        return Outcome("forbidden", self._broken[0]) if self._broken else self._judged(caught, errors, large)
 
-    def _judged(self, error: BaseException | None, errors: tuple[type[RecoupError], ...]) -> Outcome:
+    def _judged(self, error: BaseException | None, errors: tuple[type[RecoupError], ...], large: bool) -> Outcome:
         if error is None:
             return Outcome("accepted")
         if isinstance(error, Hang):
             return Outcome("hang", _where(error))
         if not isinstance(error, errors):
             return Outcome(f"untyped {type(error).__name__}", _where(error))
+        if _ran_out_of_memory(error) and not large:
+            return Outcome("out of memory", _where(error))
         message = str(error)
         if len(message) > LONGEST_MESSAGE:
             return Outcome("endless message", f"{type(error).__name__} of {len(message)} characters: {message[:80]!r}")
@@ -152,6 +162,15 @@ class Guard:
 
 def _too_long(number: int, frame: FrameType | None) -> None:
     raise Hang
+
+
+def _ran_out_of_memory(error: BaseException | None) -> bool:
+    """Whether a typed error hides that all memory was taken."""
+    while error is not None:
+        if isinstance(error, MemoryError):
+            return True
+        error = error.__context__
+    return False
 
 
 def _where(error: BaseException) -> str:

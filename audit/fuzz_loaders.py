@@ -308,9 +308,45 @@ class RunsFile:
         return lambda: [result.key for result in read()], frozenset({str(path)})
 
 
+class RecordsFile:
+    """Records in spoilt CSV, Parquet and Feather, totalled as a round does."""
+
+    large = True  # a curator's own file may have batches of any size
+
+    def __init__(self) -> None:
+        from fuzz_tables import record_seeds
+
+        from recoup.errors import DataError
+
+        self.errors: tuple[type[RecoupError], ...] = (DataError,)
+        self.seeds = record_seeds()
+
+    def case(self, rng: Random, folder: Path) -> tuple[Case, frozenset[str]]:
+        suffix = rng.choice(list(self.seeds))
+        path = folder / f"records{suffix}"
+        seeds = self.seeds[suffix]
+        path.write_bytes(spoilt_bytes(rng.choice(seeds), rng, rng.choice(seeds)))
+        return lambda: _totalled(path), frozenset({str(path)})
+
+
+def _totalled(path: Path) -> None:
+    from recoup.curator.source import open_source
+    from recoup.domain import Box
+    from recoup.queries.voronoi import VoronoiQuery
+
+    domain = Box([-1.0, -1.0], [1.0, 1.0], columns=("x", "y"))
+    query = VoronoiQuery(centers=np.array([[-0.5, 0.0], [0.5, 0.0]]))
+    totals = open_source(path, domain).total(query, np.full(query.size, 2.0**20))
+    assert len(totals) == query.size
+    counts, sums = totals[:2], totals[2:]
+    assert all(count >= 0 for count in counts)
+    # Every record is within the bounds, whatever the file says.
+    assert all(abs(total) <= sum(counts) for total in sums)
+
+
 # By name: the loader, and its part of a thousand cases.
 TARGETS: Final[dict[str, tuple[Callable[[], Target], int]]] = {
-    "transcript, values": (TranscriptValue, 250),
+    "transcript, values": (TranscriptValue, 220),
     "transcript, files": (TranscriptFile, 120),
     "made elsewhere, values": (ForeignValue, 130),
     "made elsewhere, files": (ForeignFile, 80),
@@ -320,4 +356,5 @@ TARGETS: Final[dict[str, tuple[Callable[[], Target], int]]] = {
     "ledger": (LedgerFile, 30),
     "inferred data set": (InferredFile, 30),
     "runs of an experiment": (RunsFile, 10),
+    "records": (RecordsFile, 30),
 }

@@ -1,14 +1,16 @@
-"""Tables for the fuzzer: valid and odd Parquet, and the runs of an experiment, as bytes."""
+"""Tables for the fuzzer: records as CSV, Parquet and Feather, valid and odd Parquet, and the runs of an experiment."""
 
 from __future__ import annotations
 
 import io
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 
 from recoup.experiments.results import Result
@@ -54,6 +56,44 @@ def parquet_seeds() -> list[bytes]:
     bomb = pa.table({f"x{j}": many for j in range(16)} | {"weight": many})
     seeds.append(_parquet(bomb, _HEADER, compression="zstd"))
     return seeds
+
+
+def record_seeds() -> dict[str, list[bytes]]:
+    """Records as files, by the suffix of their name: ordinary ones, and columns of odd types."""
+    rng = np.random.default_rng(0)
+    numbers = rng.uniform(-1.0, 1.0, 40)
+    ordinary = pa.table({"x": numbers, "y": numbers[::-1].copy(), "other": [f"text {i}" for i in range(40)]})
+    odd = [
+        pa.array([None, *numbers[1:]]),
+        pa.array([math.nan, math.inf, -math.inf, 1e308, 5e-324, *numbers[5:]]),
+        pa.array(numbers.astype(np.float32)),
+        pa.array(range(40), pa.int8()),
+        pa.array([2**64 - 1] * 40, pa.uint64()),
+        pa.array([True, None] * 20),
+        pa.array(["1.5", "x", "", None] * 10),
+        pa.array(["1.5", "x", "", None] * 10).dictionary_encode(),
+        pa.array([[1.0], [], None, [2.0]] * 10),
+        pa.array([1, 2] * 20, pa.decimal128(38, 10)),
+        pa.array(numbers.astype(np.float16)),
+    ]
+    tables = [ordinary, ordinary.slice(0, 0), *(ordinary.set_column(0, "x", column) for column in odd)]
+    lines = [["x,y,other"], ["y,x"], ["x,y", "1e308,-0.0", "5e-324,nan"], ['"x","y"', '"1.0","2,5"'], ["x;y"]]
+    rows = [f"{a!r},{b!r},text" for a, b in zip(numbers.tolist(), numbers[::-1].tolist(), strict=True)]
+    texts = ["\n".join([*head, *rows]).encode() for head in lines]
+    texts += [texts[0].replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + texts[0], texts[0].decode().encode("utf-16"), b""]
+    return {
+        ".csv": texts,
+        ".parquet": [_written(pq.write_table, t, compression=how) for t in tables for how in ("snappy", "zstd")],
+        ".feather": [
+            _written(feather.write_feather, t, compression=how) for t in tables[:9] for how in ("lz4", "zstd")
+        ],
+    }
+
+
+def _written(write: Any, table: pa.Table, **how: Any) -> bytes:
+    out = io.BytesIO()
+    write(table, out, **how)
+    return out.getvalue()
 
 
 def _parquet(table: pa.Table, header: Any, **how: Any) -> bytes:

@@ -56,21 +56,6 @@ class Tally:
         self.wrong = other.wrong | self.wrong
         self.memory = max(self.memory, other.memory)
 
-    def to_json(self) -> dict[str, Any]:
-        """A JSON value that `Tally(**value)` nearly reads back: refusals are a list."""
-        return {
-            "n": self.n,
-            "accepted": self.accepted,
-            "refusals": sorted(self.refusals),
-            "wrong": self.wrong,
-            "memory": self.memory,
-        }
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Tally:
-        """Read one back."""
-        return cls(**(value | {"refusals": set(value["refusals"])}))
-
 
 class _Worker:
     def __init__(self, seed: int, targets: Callable[[], dict[str, Any]], seconds: float) -> None:
@@ -211,7 +196,7 @@ def _cases(chunk: Chunk, target: Any, guard: Any, seed: int, folder: Path, at: A
         rng = Random(f"{seed} {chunk.target} {number}")
         at.value = number
         load, own = target.case(rng, folder)
-        outcome = guard.run(load, target.errors, own)
+        outcome = guard.run(load, target.errors, own, large=getattr(target, "large", False))
         strangers = [path.name for path in folder.parent.iterdir() if path.name not in ("case", "secret.json")]
         if outcome.wrong or strangers:
             key = f"{outcome.kind}: {re.sub(r'[0-9]+', '#', outcome.text)[:160]}" if outcome.wrong else "stray file"

@@ -1,8 +1,9 @@
 """Plant known privacy bugs in a copy of the source, one at a time, and see that the unchanged audit catches each.
 
-A bug is a patch in `planted/`: a comment that says what it does, a line `# Caught by: ...` with the groups of attacks
-that must catch it, each of them, and a unified diff. Beside the bugs a copy without any must pass the groups that are
-quick. The script ends with code 1 if a group misses a bug, a patch no longer applies, or the control fails.
+A bug is a patch in `planted/`: a comment that says what it does, a line `# Caught by: ...` with what must catch it, all
+of them (`loss`: any attack of that group; `precision: low-order bits`: that one), and a unified diff. Beside the bugs a
+copy without any must pass. The script ends with code 1 if a bug is missed, a patch no longer applies, the copy without
+a bug fails, or an attack caught no bug at all, for then nothing shows that it could.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PATCHES = Path(__file__).resolve().parent / "planted"
 CONTROL = "no bug (control)"
-CONTROL_GROUPS = ("loss", "spending", "silence", "law", "precision")
+GROUPS = ("loss", "spending", "silence", "law", "precision", "mechanisms", "releases")
 # Of different kinds: budget, noise, order, side information, digits.
 QUICK = ("swapped-shares", "half-the-noise", "charge-after-draw", "skipped-rows-logged", "coarse-noise")
 
@@ -32,19 +34,20 @@ class Result:
 
     name: str
     what: str
+    tried: tuple[str, ...] = ()
     caught: tuple[str, ...] = ()
     trouble: str = ""
 
 
 def header(patch: Path) -> tuple[str, tuple[str, ...]]:
-    """What a patch does, and the groups of attacks that must catch it."""
+    """What a patch does, and the attacks, or groups of them, that must catch it."""
     lines = [line[1:].strip() for line in patch.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
-    return lines[0], tuple(lines[1].removeprefix("Caught by:").split())
+    return lines[0], tuple(word.strip() for word in lines[1].removeprefix("Caught by:").split(","))
 
 
 def try_bug(name: str) -> Result:
     """Audit a copy of the source with one bug, or with none."""
-    what, groups = ("the source as it is", CONTROL_GROUPS) if name == CONTROL else header(PATCHES / f"{name}.patch")
+    what, catchers = ("the source as it is", GROUPS) if name == CONTROL else header(PATCHES / f"{name}.patch")
     with tempfile.TemporaryDirectory(prefix="recoup-planted-") as folder:
         # With their times, so that compiled kernels stay valid.
         shutil.copytree(ROOT / "src", Path(folder) / "src")
@@ -54,11 +57,12 @@ def try_bug(name: str) -> Result:
             applied = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
             if applied.returncode:
                 return Result(name, what, trouble=f"the patch no longer applies: {applied.stderr.strip()[:200]}")
-        return _audited(name, what, Path(folder) / "src", groups)
+        return _audited(name, what, Path(folder) / "src", catchers)
 
 
-def _audited(name: str, what: str, source: Path, groups: tuple[str, ...]) -> Result:
-    command = [sys.executable, "-m", "recoup.cli", "audit", "--quick", "--stop", "--json"]
+def _audited(name: str, what: str, source: Path, catchers: tuple[str, ...]) -> Result:
+    command = [sys.executable, "-m", "recoup.cli", "audit", "--quick", "--json"]
+    groups = dict.fromkeys(catcher.split(":")[0] for catcher in catchers)
     command += [word for group in groups for word in ("--only", group)]
     one_core = dict.fromkeys(("RECOUP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
     ran = subprocess.run(
@@ -68,18 +72,24 @@ def _audited(name: str, what: str, source: Path, groups: tuple[str, ...]) -> Res
         findings = json.loads(ran.stdout)["findings"]
     except (ValueError, KeyError):
         return Result(name, what, trouble=f"the audit did not finish: {ran.stderr.strip()[-300:]}")
+    tried = {f"{f['group']}: {f['attack']}": f["group"] for f in findings if not f["broken"]}
     # An attack that could not be run has caught nothing.
     caught = {f"{f['group']}: {f['attack']}": f["group"] for f in findings if not f["passed"] and not f["broken"]}
     broken = [f"{f['group']} {f['result']}" for f in findings if f["broken"]]
-    missed = [group for group in groups if group not in caught.values()]
+    missed = [catcher for catcher in catchers if catcher not in caught and catcher not in caught.values()]
     trouble = ""
-    if broken:
-        trouble = "; ".join(broken)
-    elif name == CONTROL and caught:
-        trouble = f"found in the source as it is: {', '.join(caught)}"
+    if name == CONTROL and (caught or broken):
+        trouble = f"found in the source as it is: {'; '.join([*caught, *broken])}"
     elif name != CONTROL and missed:
-        trouble = f"not caught by {', '.join(missed)}"
-    return Result(name, what, tuple(caught), trouble)
+        trouble = "; ".join([f"not caught by {', '.join(missed)}", *broken])
+    return Result(name, what, tuple(tried), tuple(caught), trouble)
+
+
+def without_a_catch(results: Sequence[Result]) -> list[str]:
+    """Attacks that ran and caught no planted bug."""
+    tried = dict.fromkeys(attack for result in results for attack in result.tried)
+    caught = {attack for result in results for attack in result.caught if result.name != CONTROL}
+    return [attack for attack in tried if attack not in caught]
 
 
 def main() -> int:
@@ -99,11 +109,14 @@ def main() -> int:
             print(f"{'FAILED' if result.trouble else 'ok    '} {result.name}: {said}", flush=True)
     bugs = [result for result in results if result.name != CONTROL]
     print(f"{sum(not r.trouble for r in bugs)} of {len(bugs)} planted bugs caught by all that must catch them.")
+    idle = [] if quick or options.only else without_a_catch(results)
+    if idle:
+        print(f"FAILED no planted bug shows that these attacks can succeed: {', '.join(idle)}")
     if options.output is not None and not options.only:
         from recoup.audit.page import write_planted
 
         write_planted(options.output, {r.name: {"what": r.what, "caught": list(r.caught)} for r in bugs})
-    return 1 if any(result.trouble for result in results) else 0
+    return 1 if idle or any(result.trouble for result in results) else 0
 
 
 if __name__ == "__main__":

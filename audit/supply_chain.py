@@ -20,7 +20,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from dependencies import ROOT, Package, all_pins, direct_names, notes, packages, refused, running_names, stale_notes
+from dependencies import (
+    ROOT,
+    Package,
+    all_pins,
+    direct_names,
+    notes,
+    packages,
+    pins_in,
+    refused,
+    running_names,
+    stale_notes,
+)
 from sbom import SPEC_VERSION, cleaned
 
 from recoup.audit.page import markers, with_part
@@ -150,13 +161,40 @@ def judged(report: Mapping[str, Any], n_pins: int) -> tuple[int, list[str]]:
 
 
 def vulnerabilities(tool: Path, seconds: int) -> int:
-    """Ask an advisory service about every pin; without a network, say so and end with code 0.
+    """Ask an advisory service about every pin, those of tools too; without a network, say so and end with code 0.
 
     Args:
         tool: the program `pip-audit`.
         seconds: to wait for one answer.
+
+    Raises:
+        ValueError: the tool failed, and not for want of a network.
     """
-    pins = all_pins()
+    tools = sorted(path for folder in _TOOLS for path in (ROOT / folder).glob("requirements-*.txt"))
+    asked = [all_pins(), *(pins_in(path.read_text(encoding="utf-8")) for path in tools)]
+    listed, n_pins = [], sum(map(len, asked))
+    for pins in asked:
+        report, said = _report(tool, pins, seconds)
+        if report is None and not _UNREACHED.search(said):
+            raise ValueError(f"{tool.name} failed: {_last_line(said)}")
+        if report is None:
+            print(f"NOT CHECKED: all {n_pins} packages; the advisory service cannot be reached: {_last_line(said)}")
+            return 0
+        listed += report["dependencies"]
+    code, lines = judged({"dependencies": listed}, n_pins)
+    print("\n".join(lines))
+    return code
+
+
+_TOOLS: Final = ("audit", "benchmarks")
+_UNREACHED: Final = re.compile(
+    r"connect|timed out|timeout|no answer|unreachable|resolve|resolution|name or service|proxy|certificate|max retries"
+    r"|ServiceError|\b(?:403|404|407|429|5\d\d)\b",
+    re.IGNORECASE,
+)
+
+
+def _report(tool: Path, pins: Mapping[str, str], seconds: int) -> tuple[dict[str, Any] | None, str]:
     with tempfile.TemporaryDirectory() as folder:
         listed = Path(folder) / "pins.txt"
         listed.write_text("".join(f"{name}=={version}\n" for name, version in pins.items()), encoding="utf-8")
@@ -164,19 +202,17 @@ def vulnerabilities(tool: Path, seconds: int) -> int:
         command += ["--progress-spinner", "off", "--timeout", str(seconds)]
         try:
             ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
-            report, said = json.loads(ran.stdout), ran.stderr
         except subprocess.TimeoutExpired:
-            report, said = None, "no answer within ten minutes"
-        except ValueError:
-            report, said = None, ran.stderr
-    if report is None:
-        # Its last line says why; it may quote an address, which belongs to nobody's log.
-        reason = re.sub(r"\S*://\S*", "(address)", (said.strip().splitlines() or ["no reason given"])[-1])
-        print(f"NOT CHECKED: all {len(pins)} packages; the advisory service cannot be reached: {reason[:200]}")
-        return 0
-    code, lines = judged(report, len(pins))
-    print("\n".join(lines))
-    return code
+            return None, "no answer within ten minutes"
+    try:
+        return json.loads(ran.stdout), ran.stderr
+    except ValueError:
+        return None, ran.stderr
+
+
+def _last_line(said: str) -> str:
+    """It says why; it may quote an address, which belongs to nobody's log."""
+    return re.sub(r"\S*://\S*", "(address)", (said.strip().splitlines() or ["no reason given"])[-1])[:200]
 
 
 def _end(wrong: Sequence[str]) -> int:

@@ -264,7 +264,29 @@ def test_without_a_service_it_says_so_and_ends_well(tmp_path, capsys):
     assert supply_chain.vulnerabilities(tool, 1) == 0
     said = capsys.readouterr().out
     assert said.startswith("NOT CHECKED: all ")
-    assert "registry" not in said
+    assert "somewhere" not in said
+
+
+def test_a_tool_that_fails_is_not_a_missing_network(tmp_path):
+    tool = tmp_path / "pip-audit"
+    tool.write_text("#!/bin/sh\necho 'unrecognized arguments: --format' >&2\nexit 2\n")
+    tool.chmod(0o755)
+    with pytest.raises(ValueError, match="pip-audit failed: unrecognized"):
+        supply_chain.vulnerabilities(tool, 1)
+
+
+def test_pins_of_tools_are_asked_about_too(tmp_path, capsys):
+    tool = tmp_path / "pip-audit"
+    tool.write_text(
+        "#!/bin/sh\n"
+        """sed 's/\\(.*\\)==\\(.*\\)/{"name": "\\1", "version": "\\2", "vulns": []},/' "$2" |"""
+        """ (echo '{"dependencies": ['; cat; echo '{"name": "z"}]}')\n"""
+    )
+    tool.chmod(0o755)
+    assert supply_chain.vulnerabilities(tool, 1) == 0
+    said = capsys.readouterr().out
+    n_tools = sum(len(dependencies.pins_in(path.read_text())) for path in ROOT.glob("*/requirements-*.txt"))
+    assert f"0 of {len(dependencies.all_pins()) + n_tools} checked" in said
 
 
 # ---- the packages ----

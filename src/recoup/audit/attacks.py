@@ -30,13 +30,12 @@ ATTACKS: Final[tuple[Attack, ...]] = (
 )
 
 
-def run_attacks(effort: Effort, only: Iterable[str] | None = None, *, stop: bool = False) -> Iterator[Finding]:
+def run_attacks(effort: Effort, only: Iterable[str] | None = None) -> Iterator[Finding]:
     """Run attacks one after another.
 
     Args:
         effort: how hard to try.
         only: names of groups; none: all.
-        stop: go on to the next group after the first success of a group.
 
     Returns:
         Each finding as soon as it is there. An attack that cannot be run yields one that is broken and not passed.
@@ -47,10 +46,7 @@ def run_attacks(effort: Effort, only: Iterable[str] | None = None, *, stop: bool
             continue
         effort.say(f"{attack.name}: {attack.what}")
         try:
-            for found in attack.run(effort):
-                yield found
-                if stop and not found.passed:
-                    break
+            yield from attack.run(effort)
         except Exception as error:  # code under attack may raise anything
             yield Finding(
                 group=attack.name,

@@ -109,12 +109,16 @@ def _read(path: Path) -> Any:
         raise ParameterError(f"{path} is not a file that the audit wrote. Move it away.") from None
 
 
-def caught_by_group(planted: Mapping[str, Any]) -> dict[str, list[str]]:
-    """For each group of attacks the planted bugs that it caught."""
+def caught_by_attack(planted: Mapping[str, Any]) -> dict[str, list[str]]:
+    """For each attack, as "group: attack", the planted bugs that it caught.
+
+    >>> caught_by_attack({"half-the-noise": {"what": "...", "caught": ["law: law of the noise"]}})
+    {'law: law of the noise': ['half-the-noise']}
+    """
     found: dict[str, list[str]] = {}
     for bug, entry in planted.items():
-        for group in dict.fromkeys(attack.split(":")[0] for attack in entry["caught"]):
-            found.setdefault(group, []).append(bug)
+        for attack in entry["caught"]:
+            found.setdefault(attack, []).append(bug)
     return found
 
 
@@ -126,10 +130,10 @@ def attacks_text(run: Mapping[str, Any], planted: Mapping[str, Any]) -> str:
         f"By `{command}` of Recoup {run['recoup']} with OpenDP {run['opendp']} on Python {run['python']}; "
         f"seed of harmless choices {run['seed']}.",
         "",
-        "| group | attack | targets | tries | worst result | planted bugs caught by the group |",
+        "| group | attack | targets | tries | worst result | planted bugs caught |",
         "|---|---|---:|---:|---|---:|",
     ]
-    for row in summary_rows(findings, caught_by_group(planted)):
+    for row in summary_rows(findings, caught_by_attack(planted)):
         result = row.result if row.passed else f"**failed:** {row.result}"
         bugs = str(len(row.caught)) if planted else "not run"
         lines.append(f"| {row.group} | {row.attack} | {row.n_targets} | {row.tries:,} | {_cell(result)} | {bugs} |")
@@ -141,10 +145,22 @@ def planted_text(planted: Mapping[str, Any]) -> str:
     """The table of planted bugs, as Markdown."""
     lines = ["| planted bug | what it does | caught by |", "|---|---|---|"]
     for bug, entry in planted.items():
-        groups = ", ".join(dict.fromkeys(attack.split(":")[0] for attack in entry["caught"])) or "**nothing**"
-        lines.append(f"| {bug} | {_cell(entry['what'])} | {groups} |")
+        lines.append(f"| {bug} | {_cell(entry['what'])} | {_attacks(entry['caught'])} |")
     n_caught = sum(bool(entry["caught"]) for entry in planted.values())
     return "\n".join([*lines, "", f"{n_caught} of {len(planted)} caught."])
+
+
+def _attacks(caught: Sequence[str]) -> str:
+    """Attacks by group; a group whose name says it all stands alone."""
+    groups: dict[str, list[str]] = {}
+    for name in caught:
+        group, attack = name.split(": ", 1)
+        groups.setdefault(group, []).append(attack)
+    said = [g if g in _ONE_ATTACK else f"{g} ({', '.join(attacks)})" for g, attacks in groups.items()]
+    return "; ".join(said) or "**nothing**"
+
+
+_ONE_ATTACK: Final = frozenset({"loss", "spending", "law"})
 
 
 def _cell(text: str) -> str:

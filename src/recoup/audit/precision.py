@@ -145,7 +145,7 @@ def _every_integer(effort: Effort, mechanism: str) -> Finding:
     passed = smallest > ALARM and reached == [whole, whole]
     return Finding(
         group=GROUP,
-        attack="every integer, at its rate",
+        attack="every integer at its rate",
         target=f"counts, {mechanism}, noise of scale {scale:.3g}",
         tries=n,
         result="all reached, from both neighbours" if passed else f"gaps or wrong rates, p = {smallest:.1e}",

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from recoup.audit.chances import unseeded_choices
 from recoup.audit.effort import Effort
 from recoup.audit.files import NAMED_BOX, NAMES
 from recoup.audit.findings import Finding
@@ -74,6 +75,7 @@ def attack(effort: Effort) -> Iterator[Finding]:
             yield _compared(effort, f"{kind.__name__} and its attributes, {how}", works)
     yield _compared(effort, "what is refused, and how", _refusals(arrays), should_fail=True)
     yield _compared(effort, "recoup release and recoup cluster", _commands(_csv_files(few, many), effort))
+    yield from unseeded_choices(effort, GROUP)
 
 
 Works = Mapping[str, Callable[[Path], Observation]]

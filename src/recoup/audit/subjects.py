@@ -110,8 +110,10 @@ class Subject:
         """Which noise it can use."""
         return ("laplace",) if self.rival is not None else ("laplace", "gaussian")
 
-    def run(self, table: object, terms: Terms, *, seed: int = 0, ledger: Ledger | None = None, **more: Any) -> Released:
-        """Release it on a table with secure noise; the seed is of harmless choices only."""
+    def run(
+        self, table: object, terms: Terms, *, seed: int | None = 0, ledger: Ledger | None = None, **more: Any
+    ) -> Released:
+        """Release it on a table with secure noise; the seed is of harmless choices only; None: drawn."""
         if self.rival is not None:
             model = release_model(
                 self.rival,

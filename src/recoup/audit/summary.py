@@ -34,7 +34,7 @@ def summary_rows(findings: Sequence[Finding], caught: Mapping[str, Sequence[str]
 
     Args:
         findings: of a run.
-        caught: for each group the planted bugs that it caught.
+        caught: for each attack, as "group: attack", the planted bugs that it caught.
 
     Returns:
         The rows.
@@ -47,7 +47,7 @@ def summary_rows(findings: Sequence[Finding], caught: Mapping[str, Sequence[str]
         failed = [found for found in members if not found.passed]
         worst = failed[0] if failed else max(members, key=_badness)
         said = worst.result if len(members) == 1 or worst.result in _EVERYWHERE else f"{worst.result} ({worst.target})"
-        bugs = tuple((caught or {}).get(group, ()))
+        bugs = tuple((caught or {}).get(f"{group}: {attack}", ()))
         rows.append(Row(group, attack, len(members), sum(f.tries for f in members), said, not failed, bugs))
     return rows
 

@@ -20,9 +20,6 @@ def audit(
         list[str] | None,
         typer.Option(help="Only this group of attacks; may be given again.", metavar="NAME", show_default="all"),
     ] = None,
-    stop: Annotated[
-        bool, typer.Option("--stop", help="After the first success in a group, go on to the next.")
-    ] = False,
     seed: Annotated[
         int, typer.Option(min=0, help="For tables and initial centres; the noise that is attacked has no seed.")
     ] = 0,
@@ -59,7 +56,7 @@ def audit(
         if name not in known:
             raise ParameterError(f"--only {name}: choose from {', '.join(known)}.")
     findings = []
-    for found in run_attacks(Effort(quick=quick, seed=seed, say=out.say), only or None, stop=stop):
+    for found in run_attacks(Effort(quick=quick, seed=seed, say=out.say), only or None):
         findings.append(found)
         if not found.passed:
             out.say(f"  FAILED {found.attack}, {found.target}: {found.result}")
