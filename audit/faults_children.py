@@ -257,7 +257,7 @@ def _count_calls(at: int, by: int) -> _Counter:
             return result
 
     connect = sqlite3.connect
-    sqlite3.connect = lambda *a, **k: connect(*a, factory=Counting, **k)
+    sqlite3.connect = lambda *a, **k: connect(*a, factory=Counting, **k)  # type: ignore[assignment]
     return counter
 
 

@@ -126,7 +126,7 @@ def _forget_the_pending_round() -> None:
     from recoup.transcript import Transcript
 
     save = Transcript.save
-    Transcript.save = lambda self, path: None if self.pending is not None else save(self, path)  # type: ignore[method-assign,assignment]
+    Transcript.save = lambda self, path: None if self.pending is not None else save(self, path)  # type: ignore[method-assign]
 
 
 def _save_in_place() -> None:
@@ -138,7 +138,7 @@ def _save_in_place() -> None:
             os.write(descriptor, data[start : start + 1024])
         os.close(descriptor)
 
-    recoup.transcript.write_whole = write  # type: ignore[assignment]
+    recoup.transcript.write_whole = write  # type: ignore[attr-defined,assignment]
 
 
 def _create_in_place() -> None:
@@ -149,13 +149,13 @@ def _create_in_place() -> None:
         path.touch(exist_ok=False)
         yield path
 
-    recoup.ledger.appearing = in_place
+    recoup.ledger.appearing = in_place  # type: ignore[attr-defined,assignment]
 
 
 def _release_before_the_commit() -> None:
     from recoup.ledger import Ledger
 
-    charge, late = Ledger.charge, []
+    charge, late = Ledger.charge, list[Callable[[], object]]()
 
     def postponed(self: Any, price: Any, **named: Any) -> None:
         # The last one is made when the next is asked for.

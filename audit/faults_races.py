@@ -128,7 +128,7 @@ def races(n: int, seed: int, folder: Path, *, only: str | None = None, plant: An
     """
     templates = _templates(folder)
     chosen = {kind: part for kind, (_, _, _, part) in KINDS.items() if only in (None, kind)}
-    jobs = []
+    jobs: list[tuple[str, Path]] = []
     for kind, part in chosen.items():
         for number in range(max(1, n * part // sum(chosen.values()))):
             place = folder / f"race-{len(jobs)}-{number}"
@@ -151,7 +151,7 @@ def races(n: int, seed: int, folder: Path, *, only: str | None = None, plant: An
             wrong[kind].append(f"untyped or stuck: {answers}")
         else:
             try:
-                wrong[kind] += _problems(kind, place, sum(answers))
+                wrong[kind] += _problems(kind, place, sum(map(int, answers)))
             except RecoupError as error:
                 wrong[kind].append(f"{type(error).__name__}: {error}")
         shutil.rmtree(place)

@@ -26,7 +26,7 @@ from recoup.context import Context
 from recoup.errors import LedgerError
 from recoup.inference.inferred import InferredDataset
 
-BOX = Box([0, 0], [1, 1])
+BOX = Box((0.0, 0.0), (1.0, 1.0))
 TABLE = np.random.default_rng(0).uniform(size=(60, 2))
 EVERYWHERE: tuple[How, ...] = ("moment", "line", "call", "call")
 EPSILON, DELTA = Fraction(1, 2), Fraction(1, 10**6)
@@ -352,7 +352,7 @@ class ExperimentInProcesses(Experiment):
     """The same in two worker processes, which must not outlive the first."""
 
     name = "experiment, two processes"
-    hows = ("moment",)
+    hows: tuple[How, ...] = ("moment",)
     n_processes = 2
 
     def act(self, folder: Path) -> None:

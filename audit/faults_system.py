@@ -255,11 +255,11 @@ def clock_back() -> list[Finding]:
 
             class Backwards(datetime):
                 @classmethod
-                def now(cls, tz: Any = None) -> datetime:
+                def now(cls, tz: Any = None) -> Any:
                     now[0] -= timedelta(days=30)
                     return now[0]
 
-            recoup.ledger.datetime = Backwards  # type: ignore[misc]
+            recoup.ledger.datetime = Backwards  # type: ignore[attr-defined]
             seconds = time.time
             start = seconds()
             time.time = lambda: 2 * start - seconds()

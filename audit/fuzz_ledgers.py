@@ -57,7 +57,7 @@ _STATEMENTS: Final = (
 def templates() -> list[bytes]:
     """Valid ledgers: unused, used, and one with a delta and charges of both kinds."""
     found = []
-    pure, zcdp = (Price(measure=m, amount=Fraction(1, 7)) for m in ("pure", "zcdp"))  # type: ignore[arg-type]
+    pure, zcdp = (Price(measure=m, amount=Fraction(1, 7)) for m in ("pure", "zcdp"))
     for delta, prices in ((0, []), (0, [pure] * 3), ("1e-6", [pure, zcdp, pure])):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "ledger.db"

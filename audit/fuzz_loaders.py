@@ -36,7 +36,9 @@ GOLDEN: Final = Path(__file__).resolve().parents[1] / "tests" / "golden"
 class Target(Protocol):
     """A loader under test."""
 
-    errors: tuple[type[RecoupError], ...]
+    @property
+    def errors(self) -> tuple[type[RecoupError], ...]:
+        """What it may raise."""
 
     def case(self, rng: Random, folder: Path) -> tuple[Case, frozenset[str]]:
         """Make a case: what to run, and the names of the files that it may open."""
@@ -334,7 +336,7 @@ def _totalled(path: Path) -> None:
     from recoup.domain import Box
     from recoup.queries.voronoi import VoronoiQuery
 
-    domain = Box([-1.0, -1.0], [1.0, 1.0], columns=("x", "y"))
+    domain = Box((-1.0, -1.0), (1.0, 1.0), columns=("x", "y"))
     query = VoronoiQuery(centers=np.array([[-0.5, 0.0], [0.5, 0.0]]))
     totals = open_source(path, domain).total(query, np.full(query.size, 2.0**20))
     assert len(totals) == query.size

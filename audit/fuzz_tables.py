@@ -43,7 +43,8 @@ def parquet_seeds() -> list[bytes]:
         seeds += [_parquet(pa.table({"x": column, "weight": weights}), _HEADER)]
         seeds += [_parquet(pa.table({"x": weights, "weight": column}), _HEADER)]
     headers: list[Any] = [None, [], {}, 3, "x", _HEADER | {"named": "no"}, _HEADER | {"method": ["a"]}, {"method": 1}]
-    headers += [_HEADER | {"simulated": value} for value in ("false", 0, None, [])]
+    odd_flags: list[Any] = ["false", 0, None, []]
+    headers += [_HEADER | {"simulated": flag} for flag in odd_flags]
     seeds += [_parquet(valid, header) for header in headers]
     seeds += [_parquet(valid, raw) for raw in (b"", b"\xff", b"[" * 100_000, b'{"named":' + b"9" * 5000 + b"}", b"NaN")]
     seeds.append(_parquet(valid.slice(0, 0), _HEADER))

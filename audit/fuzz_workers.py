@@ -164,7 +164,7 @@ def _serve(
     # The same numbers come again and again: what is slow about a budget is computed once.
     conversion = lru_cache(maxsize=100_000)(accounting._opendp_epsilon())
     accounting._opendp_epsilon = lambda: conversion  # type: ignore[assignment]
-    accounting._largest_rho = lru_cache(maxsize=100_000)(accounting._largest_rho.__wrapped__)  # type: ignore[assignment]
+    accounting._largest_rho = lru_cache(maxsize=100_000)(accounting._largest_rho.__wrapped__)
     (folder / "secret.json").write_text(SECRET)
     case_folder = folder / "case"
     case_folder.mkdir()

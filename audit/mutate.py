@@ -20,6 +20,7 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,8 @@ class Cover:
         # Tests of the module itself; then one of each test function, the second parameters of each, and so on.
         words = {*Path(mutant.file).stem.split("_"), Path(mutant.file).parent.name} - {"recoup"}
         names = {test: Path(test.split("::")[0]).stem.split("_") for _, _, test in ranked}
-        return [test for *_, test in sorted((words.isdisjoint(names[test]), *place, test) for *place, test in ranked)]
+        ranked.sort(key=lambda entry: (words.isdisjoint(names[entry[2]]), *entry))
+        return [test for _, _, test in ranked]
 
 
 def all_mutants(files: Iterable[str] = TARGETS) -> Iterator[Mutant]:
@@ -232,7 +234,7 @@ def verdict(mutant: Mutant, covered: Cover, kills: Counter[tuple[str, str]], mos
         if not tests:
             continue
         limit = 20.0 + 6.0 * sum(covered.seconds[test] for test in tests)
-        ended, value = in_fork(lambda tests=tests: tried(mutant.file, mutant.index, tests), limit)
+        ended, value = in_fork(partial(tried, mutant.file, mutant.index, tests), limit)
         if ended == "timeout":
             return "timeout", ""
         if ended == "died":
@@ -247,7 +249,7 @@ def verdict(mutant: Mutant, covered: Cover, kills: Counter[tuple[str, str]], mos
 def _first(order: Sequence[str], seconds: Mapping[str, float]) -> list[str]:
     count, most, n_files = _FIRST
     files: set[str] = set()
-    chosen, total = [], 0.0
+    chosen, total = list[str](), 0.0
     for test in order:
         file = test.split("::")[0]
         if len(chosen) < count and total + seconds[test] <= most and (file in files or len(files) < n_files):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -139,7 +140,7 @@ def _in_statement(node: ast.stmt, put: _Put, place: _Place) -> Iterator[_Found]:
     last = max((n.end_lineno or n.lineno for n in _header(node, nested)), default=node.lineno)
     place = _Place(place.scope, place.in_function, isinstance(node, ast.Raise), (node.lineno, last))
     for change, new in _of_statement(node):
-        yield place, change, lambda new=new: put(ast.copy_location(new, node))
+        yield place, change, partial(_put_at, put, new, node)
     yield from _in_children(node, place, skip=frozenset(nested))
     for name in nested:
         if name != "handlers":
@@ -154,7 +155,11 @@ def _in_statement(node: ast.stmt, put: _Put, place: _Place) -> Iterator[_Found]:
             yield from _in_body(handler, "body", here)
 
 
-def _header(node: ast.stmt, nested: list[str]) -> Iterator[ast.expr | ast.withitem]:
+def _put_at(put: _Put, new: ast.AST, node: ast.AST) -> None:
+    put(ast.copy_location(new, node))
+
+
+def _header(node: ast.stmt, nested: list[str]) -> Iterator[ast.expr]:
     for name, value in ast.iter_fields(node):
         if name not in nested:
             for item in value if isinstance(value, list) else [value]:
@@ -201,22 +206,22 @@ def _in_expression(node: ast.AST, put: _Put, place: _Place) -> Iterator[_Found]:
     if isinstance(node, ast.keyword) and node.arg in _SAME_RESULT:
         return
     for change, new in _of_expression(node, place.in_raise):
-        yield place, change, lambda new=new: put(ast.copy_location(new, node))
+        yield place, change, partial(_put_at, put, new, node)
     if isinstance(node, ast.BoolOp):
         word = "and" if isinstance(node.op, ast.And) else "or"
         for i, item in enumerate(node.values):
             kept = node.values[:i] + node.values[i + 1 :]
             fewer = ast.copy_location(ast.BoolOp(node.op, kept) if len(kept) > 1 else kept[0], node)
-            yield place, f"{word}: without {_short(item)}", lambda fewer=fewer: put(fewer)
+            yield place, f"{word}: without {_short(item)}", partial(put, fewer)
     if isinstance(node, ast.Call) and not place.in_raise:
         for i, argument in enumerate(node.keywords):
             # Of a dataclass, leaving a flag out is the same as turning it.
             if argument.arg not in {None, *_SAME_RESULT} and _short(node.func) != "dataclass":
                 change = f"{_short(node.func)}(...) without {_short(argument)}"
-                yield place, change, lambda i=i: node.keywords.pop(i)
+                yield place, change, partial(node.keywords.pop, i)
     if isinstance(node, ast.comprehension):
         for i, test in enumerate(node.ifs):
-            yield place, f"no filter: if {_short(test)}", lambda i=i: node.ifs.pop(i)
+            yield place, f"no filter: if {_short(test)}", partial(node.ifs.pop, i)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
         yield from _in_expression(node.args[0], _item_of(node.args, 0), place)
         yield from _of_types(node, place)
@@ -236,7 +241,7 @@ def _of_types(call: ast.Call, place: _Place) -> Iterator[_Found]:
             kept = [each for each in types if each is not dropped]
             new: ast.expr = ast.Tuple(elts=kept, ctx=ast.Load())
             change = f"{_short(call)} without {_short(dropped)}"
-            yield place, change, lambda new=new: call.args.__setitem__(1, ast.copy_location(new, call))
+            yield place, change, partial(_put_at, _item_of(call.args, 1), new, call)
 
 
 def _is_type(node: ast.AST) -> bool:
@@ -336,7 +341,7 @@ def _short(node: ast.AST, most: int = 90) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
-def _item_of(items: list[ast.AST], i: int) -> _Put:
+def _item_of(items: list[Any], i: int) -> _Put:
     return lambda new: items.__setitem__(i, new)
 
 

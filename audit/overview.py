@@ -48,7 +48,7 @@ def fault_rows(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
     for found in findings:
         if found.attack not in _CONTROL_OF:
             together.setdefault(found.attack, []).append(found)
-    rows = []
+    rows = list[tuple[str, ...]]()
     for attack, members in together.items():
         failed = [found for found in members if not found.passed]
         n_reached = sum(int(found.figures.get("reached", 0)) for found in members)

@@ -124,14 +124,14 @@ def clean_environment() -> dict[str, str]:
     }
 
 
-def run(words: Iterable[str | Path], cwd: Path | None = None, **settings: str) -> str:
+def run(words: Iterable[str | Path], cwd: Path | None = None, settings: Mapping[str, str] | None = None) -> str:
     """Run a program, with some settings in its environment; returns what it printed.
 
     Raises:
         Wrong: it failed.
     """
     given = [str(word) for word in words]
-    ran = subprocess.run(given, capture_output=True, text=True, env=clean_environment() | settings, cwd=cwd)
+    ran = subprocess.run(given, capture_output=True, text=True, env=clean_environment() | dict(settings or {}), cwd=cwd)
     if ran.returncode:
         said = f"{ran.stdout[-500:]}{ran.stderr[-1500:]}"
         raise Wrong(f"{' '.join(given[:6])} ... ended with code {ran.returncode}:\n{said}")
@@ -154,7 +154,7 @@ class Environment:
             if "--no-deps" in words
             else {}
         )
-        return run([sys.executable, "-m", "pip", *more, *words], **pins)
+        return run([sys.executable, "-m", "pip", *more, *words], settings=pins)
 
     def versions(self) -> dict[str, str]:
         """What is installed, by name."""
