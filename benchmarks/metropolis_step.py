@@ -19,7 +19,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "reference"))
 from metropolis_twin import Twin
 
-from recoup.inference.metropolis import CellRound, Proposal, Target, sample_chain
+from recoup.inference.metropolis import sample_chain
+from recoup.inference.metropolis_model import CellRound, Proposal, Target
 
 SHAPES = {"S1": (5_000, 15, 2), "Lifesci": (26_733, 3, 10), "Gowalla": (107_021, 5, 2)}
 N_ROUNDS, EPSILON = 5, 0.25

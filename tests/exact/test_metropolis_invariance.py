@@ -33,7 +33,7 @@ import numpy as np
 import pytest
 
 from recoup.inference import metropolis
-from recoup.inference.metropolis import CellRound, Proposal, Target
+from recoup.inference.metropolis_model import CellRound, Proposal, Target
 from recoup.kernels import metropolis as kernel
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))

@@ -15,7 +15,8 @@ from recoup.inference.evidence import evidence_of
 from recoup.inference.generic import infer_generic, pseudo_records, support_of
 from recoup.inference.guard import reasons_against
 from recoup.inference.maxent import noise_of, rows_of
-from recoup.inference.metropolis import MAX_TRACE, CellRound, Target
+from recoup.inference.metropolis import MAX_TRACE
+from recoup.inference.metropolis_model import CellRound, Target
 from recoup.inference.newton import solve
 from recoup.inference.rounds import voronoi_cells_of
 from recoup.inference.rows import DenseRows, SparseRows, dense_rows

@@ -13,7 +13,8 @@ from scipy.stats import kstest, uniform
 
 from recoup.errors import ParameterError
 from recoup.inference import metropolis
-from recoup.inference.metropolis import CellRound, Proposal, Target, sample_chain, sample_chains
+from recoup.inference.metropolis import sample_chain, sample_chains
+from recoup.inference.metropolis_model import CellRound, Proposal, Target, build_mixture, positive_components
 from recoup.kernels import metropolis as kernel
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
@@ -258,8 +259,8 @@ def test_progress_is_reported_now_and_then_and_at_the_end():
 def test_the_alias_table_has_the_weights_and_skips_the_zeros():
     weights = np.array([0.0, 3.0, 0.25, 0.0, 1.0, 1e-9, 2.0])
     proposal = Proposal(means=np.zeros((7, 1)), weights=weights)
-    kept = metropolis._positive_components(proposal)
-    mixture = metropolis._build_mixture(proposal, kept)
+    kept = positive_components(proposal)
+    mixture = build_mixture(proposal, kept)
     probability = mixture.threshold.copy()
     np.add.at(probability, mixture.alias, 1.0 - mixture.threshold)
     np.testing.assert_allclose(probability / len(kept), weights[kept] / weights.sum(), rtol=1e-9, atol=1e-16)
@@ -270,7 +271,7 @@ def test_the_alias_table_has_the_weights_and_skips_the_zeros():
 
 def test_proposals_lie_on_the_grid_at_their_deviation_from_the_mean():
     proposal = Proposal(means=[[0.3, -0.2]], weights=[2.0], variance=0.04)
-    mixture = metropolis._build_mixture(proposal, np.zeros(1, dtype=np.int64))
+    mixture = build_mixture(proposal, np.zeros(1, dtype=np.int64))
     point = np.empty(2)
     _, density = kernel.propose(mixture, 0.5, np.array([1.0, -2.0]), point)
     np.testing.assert_allclose(point, [0.5, -0.6], atol=kernel.GRID)

@@ -22,7 +22,8 @@ from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.joint import infer_joint
 from recoup.inference.maxent import default_temperature, explain
 from recoup.inference.measure import infer_measure, observations
-from recoup.inference.metropolis import CellRound, Proposal, Target, sample_chains
+from recoup.inference.metropolis import sample_chains
+from recoup.inference.metropolis_model import CellRound, Proposal, Target
 from recoup.inference.newton import Solution
 from recoup.inference.rounds import Cells, made_consistent, voronoi_cells_of
 from recoup.inference.rows import dense_rows

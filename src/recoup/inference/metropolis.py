@@ -18,95 +18,33 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recoup.errors import ParameterError
+from recoup.inference.metropolis_model import (
+    Floats,
+    Proposal,
+    Target,
+    build_mixture,
+    build_model,
+    log_target_of,
+    on_grid,
+    positive_components,
+)
 from recoup.kernels import metropolis as kernel
 
-Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 # Large enough to hide the cost of a call, small enough to stay in the processor's cache and to stop at once.
 BLOCK = 4096
 REPORT_EVERY = 100_000
 MAX_TRACE = 1000
-_DOMAINS = {"box": kernel.BOX, "l1": kernel.L1_BALL, "l2": kernel.L2_BALL}
-_UNBOUNDED_GAIN = 1e300
-# Below this the grid of coordinates would show in the proposal.
-_MIN_VARIANCE = 1e-12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellRound:
-    """What one round released about its cells, and how noisy it is.
-
-    Attributes:
-        centers: (k, d) centres of the query's own cells.
-        counts: (k,) noisy, usually made consistent.
-        count_scale: noise scale of the counts, one number or (k,).
-        sums: (k, d) noisy absolute sums, or None.
-        sum_scale: noise scale of the sums: one number, (k, 1) or (k, d).
-    """
-
-    centers: ArrayLike
-    counts: ArrayLike
-    count_scale: ArrayLike
-    sums: ArrayLike | None = None
-    sum_scale: ArrayLike | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """The law over data sets: how well each explains all rounds, inside the domain.
-
-    Attributes:
-        rounds: what was released.
-        noise: "laplace": log target -sum |y - A(D)| / b; "gaussian": -sum (y - A(D))^2 / (2 b^2).
-        domain: "box": [-1, 1]^d; "l1", "l2": the ball of `radius` within that box.
-        radius: of the ball.
-    """
-
-    rounds: Sequence[CellRound]
-    noise: Literal["laplace", "gaussian"] = "laplace"
-    domain: Literal["box", "l1", "l2"] = "l1"
-    radius: float = 1.0
-
-    def log_density(self, points: ArrayLike, *, record_weight: float = 1.0) -> float:
-        """The log target of a data set, computed from nothing but its points.
-
-        Args:
-            points: (n, d) latent records; coordinates are rounded toward zero to multiples of 2**-30.
-            record_weight: how many records each point stands for.
-
-        Returns:
-            The log target, up to the constant of the noise. The domain is not looked at.
-
-        >>> near = CellRound(centers=[[-0.5], [0.5]], counts=[2.0, 1.0], count_scale=10.0)
-        >>> Target(rounds=[near]).log_density([[-0.4], [0.4], [0.6]])
-        -0.2
-        """
-        return _log_target(_build_model(self, record_weight), _on_grid(points))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """The mixture of Gaussians that replacements are drawn from.
-
-    Attributes:
-        means: (C, d), inside the domain.
-        weights: (C,) not negative; only ratios matter; a component of weight 0 is never proposed.
-        variance: of every coordinate, the paper's delta.
-    """
-
-    means: ArrayLike
-    weights: ArrayLike
-    variance: float = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +114,7 @@ def sample_chain(
         one. Totals are exact after any number of steps. Memory is proportional to the number of latent records. On
         KeyboardInterrupt the chain ends early, marked as interrupted, with the best data set found so far.
 
+    >>> from recoup.inference.metropolis_model import CellRound
     >>> cells = CellRound(centers=[[-0.5], [0.5]], counts=[1.0, 3.0], count_scale=1.0)
     >>> mixture = Proposal(means=[[-0.5], [0.5]], weights=[0.25, 0.75])
     >>> chain = sample_chain(Target(rounds=[cells]), mixture, [[0.5]] * 4, [1] * 4, rng=np.random.default_rng(0))
@@ -220,6 +159,7 @@ def sample_chains(
         The chains do not depend on the number of threads, and the first of them not on how many follow. On
         KeyboardInterrupt all chains end early, each marked and with its own best data set.
 
+    >>> from recoup.inference.metropolis_model import CellRound
     >>> cells = CellRound(centers=[[-0.5], [0.5]], counts=[1.0, 3.0], count_scale=1.0)
     >>> mixture = Proposal(means=[[-0.5], [0.5]], weights=[0.25, 0.75])
     >>> chains = sample_chains(
@@ -287,10 +227,10 @@ def _prepare(
     """Check the arguments and bring them into the kernel's form."""
     if n_steps < 0:
         raise ParameterError(f"n_steps must not be negative, got {n_steps}.")
-    model = _build_model(target, record_weight)
-    kept = _positive_components(proposal)
-    mixture = _build_mixture(proposal, kept)
-    points = _on_grid(start_points)
+    model = build_model(target, record_weight)
+    kept = positive_components(proposal)
+    mixture = build_mixture(proposal, kept)
+    points = on_grid(start_points)
     components = _renumber(start_components, kept, np.size(proposal.weights))
     _check_start(model, mixture, points, components)
     return _Start(model, mixture, kept, points, components, n_steps)
@@ -327,7 +267,7 @@ def _run(start: _Start, rng: np.random.Generator, on_progress: Progress | None, 
         kernel.save_best(state.points, memory)
     return Chain(
         best_points=memory.best_points,
-        best_log_target=_log_target(model, memory.best_points),
+        best_log_target=log_target_of(model, memory.best_points),
         best_step=int(memory.counters[kernel.BEST_STEP]),
         last_points=state.points,
         last_components=start.kept[state.components],
@@ -337,104 +277,6 @@ def _run(start: _Start, rng: np.random.Generator, on_progress: Progress | None, 
         n_accepted=int(memory.counters[kernel.N_ACCEPTED]),
         interrupted=done < n_steps,
         seconds=time.perf_counter() - began,
-    )
-
-
-def _build_model(target: Target, record_weight: float) -> kernel.Model:
-    """Stack the rounds into one table, in units of `record_weight` records."""
-    if not target.rounds:
-        raise ParameterError("The target needs at least one round.")
-    if target.noise not in ("laplace", "gaussian") or target.domain not in _DOMAINS:
-        raise ParameterError(f"Unknown noise {target.noise!r} or domain {target.domain!r}.")
-    if not (np.isfinite(record_weight) and record_weight > 0 and np.isfinite(target.radius) and target.radius > 0):
-        raise ParameterError(f"record_weight and radius must be positive, got {record_weight} and {target.radius}.")
-    tables = [_round_table(cells) for cells in target.rounds]
-    centers = np.ascontiguousarray(np.concatenate([np.asarray(c.centers, dtype=np.float64) for c in target.rounds]))
-    first = np.cumsum([0, *(len(noisy) for noisy, _ in tables)]).astype(np.int64)
-    scale = np.concatenate([scale for _, scale in tables]) / record_weight
-    gaussian = target.noise == "gaussian"
-    precision = 0.5 / scale**2 if gaussian else 1.0 / scale
-    count_gain = sum_gain = _UNBOUNDED_GAIN
-    if not gaussian:
-        count_gain = float(np.maximum.reduceat(precision[:, 0], first[:-1]).sum())
-        sum_gain = float(np.maximum.reduceat(precision[:, 1:].max(axis=1), first[:-1]).sum())
-    d = centers.shape[1]
-    # A start may miss the domain by the rounding of its bounds.
-    largest_norm = (
-        d * kernel.GRID + {"box": d, "l1": min(d, target.radius), "l2": min(d, target.radius * d**0.5)}[target.domain]
-    )
-    return kernel.Model(
-        centers=np.ascontiguousarray(centers.T),
-        first=first,
-        noisy=np.concatenate([noisy for noisy, _ in tables]) / record_weight,
-        precision=precision,
-        count_gain=count_gain,
-        sum_gain=sum_gain,
-        largest_norm=float(largest_norm),
-        is_gaussian=gaussian,
-        domain=_DOMAINS[target.domain],
-        radius=float(target.radius),
-    )
-
-
-def _round_table(cells: CellRound) -> tuple[Floats, Floats]:
-    """The round's noisy values and their scales, each (k, 1 + d); what was not released has an infinite scale."""
-    centers = np.asarray(cells.centers, dtype=np.float64)
-    if centers.ndim != 2 or centers.size == 0:
-        raise ParameterError(f"centers must be a table of cells and columns, got shape {centers.shape}.")
-    k, d = centers.shape
-    noisy, scale = np.zeros((k, 1 + d)), np.full((k, 1 + d), np.inf)
-    blocks: list[tuple[Any, ArrayLike, ArrayLike | None]] = [(np.s_[:, 0], cells.counts, cells.count_scale)]
-    if cells.sums is not None:
-        blocks.append((np.s_[:, 1:], cells.sums, cells.sum_scale))
-    for where, values, block_scale in blocks:
-        try:
-            noisy[where] = np.asarray(values, dtype=np.float64).reshape(noisy[where].shape)
-            scale[where] = np.asarray(block_scale, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ParameterError(f"Counts, sums and scales must fit {k} cells and {d} columns.") from error
-        if not np.all(scale[where] > 0):
-            raise ParameterError("Noise scales must be positive.")
-    if not (np.isfinite(centers).all() and np.isfinite(noisy).all()):
-        raise ParameterError("Centres and released values must be finite.")
-    return noisy, scale
-
-
-def _positive_components(proposal: Proposal) -> NDArray[np.int64]:
-    """The components that can be proposed."""
-    weights = np.asarray(proposal.weights, dtype=np.float64)
-    if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
-        raise ParameterError("Proposal weights must be finite, not negative, and not all zero.")
-    return np.flatnonzero(weights > 0)
-
-
-def _build_mixture(proposal: Proposal, kept: NDArray[np.int64]) -> kernel.Mixture:
-    """Keep the components of positive weight, with an alias table (Vose's method) over them."""
-    means = np.asarray(proposal.means, dtype=np.float64)
-    if means.ndim != 2 or len(means) != np.size(proposal.weights) or not np.isfinite(means).all():
-        raise ParameterError(f"Proposal means must be finite, one row per weight, got shape {means.shape}.")
-    if np.abs(means).max() > 1.0 + kernel.GRID:
-        raise ParameterError("Proposal means must lie inside the domain, within [-1, 1].")
-    if not (np.isfinite(proposal.variance) and proposal.variance >= _MIN_VARIANCE):
-        raise ParameterError(f"The proposal variance must be at least {_MIN_VARIANCE}, got {proposal.variance}.")
-    weights = np.asarray(proposal.weights, dtype=np.float64)[kept]
-    weights = weights / weights.sum()
-    share = weights * len(kept)
-    threshold, alias = np.ones(len(kept)), np.arange(len(kept))
-    poor, rich = [int(c) for c in np.flatnonzero(share < 1)], [int(c) for c in np.flatnonzero(share >= 1)]
-    while poor and rich:
-        low, high = poor.pop(), rich[-1]
-        threshold[low], alias[low] = share[low], high
-        share[high] -= 1.0 - share[low]
-        if share[high] < 1:
-            poor.append(rich.pop())
-    return kernel.Mixture(
-        means=np.ascontiguousarray(means[kept]),
-        log_weights=np.log(weights),
-        threshold=threshold,
-        alias=alias,
-        deviation=float(proposal.variance) ** 0.5,
-        half_precision=0.5 / float(proposal.variance),
     )
 
 
@@ -471,12 +313,6 @@ def _check_start(model: kernel.Model, mixture: kernel.Mixture, points: Floats, c
         raise ParameterError("The start must lie inside the domain.")
 
 
-def _on_grid(points: ArrayLike) -> Floats:
-    """The points on the kernel's grid, rounded toward zero so that none leaves the domain."""
-    table = np.array(points, dtype=np.float64, ndmin=2)
-    return np.ascontiguousarray(np.trunc(table / kernel.GRID) * kernel.GRID)
-
-
 def _start_state(start: _Start) -> kernel.State:
     """A chain's own copy of the start, with all that follows from it."""
     model, n = start.model, len(start.points)
@@ -490,14 +326,6 @@ def _start_state(start: _Start) -> kernel.State:
     kernel.total_records(model, state.points, state.rows, state.totals, np.empty(len(model.noisy)))
     kernel.fill_log_densities(start.mixture, state)
     return state
-
-
-def _log_target(model: kernel.Model, points: Floats) -> float:
-    """The log target of the points, from scratch."""
-    rows = np.empty((len(points), len(model.first) - 1), dtype=np.int32)
-    totals = np.empty(model.noisy.shape)
-    kernel.total_records(model, points, rows, totals, np.empty(len(model.noisy)))
-    return float(kernel.log_target(model, totals))
 
 
 def _start_memory(model: kernel.Model, state: kernel.State, n_steps: int) -> kernel.Memory:
