@@ -59,7 +59,7 @@ $(PEER): benchmarks/requirements-diffprivlib.txt
 	@touch $@
 
 audit: $(STAMP)  ## Attacks on Recoup and bugs that they must catch; writes docs/trust.md again
-	@echo "== recoup audit (some minutes; recoup audit --quick takes one)"
+	@echo "== recoup audit (some ten minutes; recoup audit --quick takes one or two)"
 	@$(BIN)/recoup audit -o docs
 	@echo "== Planted bugs"
 	@$(BIN)/python audit/planted_bugs.py -o docs

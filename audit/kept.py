@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from recoup.audit.findings import HEADER, Finding
-from recoup.audit.page import with_part
+from recoup.audit.page import source_digest, with_part
 from recoup.files import write_whole
 from recoup.version import __version__
 
@@ -48,6 +48,7 @@ def keep(
     run = {
         "command": command,
         "recoup": __version__,
+        "source": source_digest(),
         "python": platform.python_version(),
         "seconds": round(time.monotonic() - start, 1),
         "cpu_seconds": round(cpu, 1),

@@ -1,7 +1,8 @@
 """All attacks in one table: what was tried, how often, what came of it, and how many planted bugs it caught.
 
 Reads what `recoup audit`, `planted_bugs.py`, `faults.py` and `fuzz.py` wrote, prints the table and puts it into
-`trust.md`. Ends with code 1 if any of them has failed or is missing, or if the runs are of different versions.
+`trust.md`. Ends with code 1 if anything in them has failed or is missing: an attack or a control that should be there,
+a planted bug or one of those that must catch it; and if they are not all of the source as it is.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from planted_bugs import GROUPS, PATCHES, header, missed_by
+
 from recoup.audit.findings import Finding
-from recoup.audit.page import caught_by_attack, with_part
+from recoup.audit.page import caught_by_attack, source_digest, with_part
 from recoup.audit.summary import Row, summary_rows
 from recoup.files import write_whole
 
@@ -66,34 +69,53 @@ def _caught(control: Finding) -> str:
     return str(n_planted) if control.passed else f"FAILED: {control.result}"
 
 
+def missing(findings: Mapping[str, Sequence[Finding]], bugs: Mapping[str, Any]) -> list[str]:
+    """What should be there and is not."""
+    attacked = {found.group for found in findings["audit"]}
+    wrong = [f"no attack of the group {group}" for group in GROUPS if group not in attacked]
+    seen = {found.attack for name in ("faults", "fuzz") for found in findings[name]}
+    wrong += [f"no {attack}" for attack in (*_CONTROL_OF, *_CONTROL_OF.values(), *_SAME_CHECKS) if attack not in seen]
+    for patch in sorted(PATCHES.glob("*.patch")):
+        caught = bugs.get(patch.stem, {"caught": []})["caught"]
+        wrong += [f"{patch.stem} is not caught by {catcher}" for catcher in missed_by(header(patch)[1], caught)]
+    return wrong
+
+
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", required=True, help="with data/ and trust.md")
     folder = parser.parse_args().output
-    runs = {name: json.loads((folder / "data" / f"{name}.json").read_text()) for name in ("audit", "faults", "fuzz")}
-    planted = json.loads((folder / "data" / "planted.json").read_text())
-    found = {name: [Finding.from_json(value) for value in run["findings"]] for name, run in runs.items()}
-    rows = [*attack_rows(found["audit"], planted), *fault_rows(found["faults"]), *fault_rows(found["fuzz"])]
+    try:
+        runs = {name: json.loads((folder / "data" / f"{name}.json").read_text()) for name in _RUNS}
+        bugs = runs["planted"]["bugs"]
+        found = {name: [Finding.from_json(v) for v in run.get("findings", ())] for name, run in runs.items()}
+    except (OSError, ValueError, KeyError) as error:
+        print(f"FAILED: what the audit wrote cannot be read ({type(error).__name__}: {error}). Run `make audit`.")
+        return 1
+    rows = [*attack_rows(found["audit"], bugs), *fault_rows(found["faults"]), *fault_rows(found["fuzz"])]
     widths = [max(len(row[j]) for row in [HEADER, *rows]) for j in range(len(HEADER))]
     for row in [HEADER, *rows]:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    wrong = [row[0] for row in rows if any(cell.startswith("FAILED") for cell in row)]
-    missed = [bug for bug, entry in planted.items() if not entry["caught"]]
-    versions = sorted({run["recoup"] for run in runs.values()})
+    n_wrong = sum(any(cell.startswith("FAILED") for cell in row) for row in rows)
+    n_caught = sum(bool(entry["caught"]) for entry in bugs.values())
     quick = " The attacks are those of a quick run." if runs["audit"]["quick"] else ""
-    n_caught = len(planted) - len(missed)
-    said = f"{len(rows) - len(wrong)} of {len(rows)} attacks found nothing; "
-    said += f"{n_caught} of {len(planted)} bugs planted in the source were caught.{quick}"
+    said = f"{len(rows) - n_wrong} of {len(rows)} attacks found nothing; "
+    said += f"{n_caught} of {len(bugs)} bugs planted in the source were caught.{quick}"
     print(said)
     lines = [f"| {' | '.join(HEADER)} |", "|---|---:|---|---|"]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     page = folder / "trust.md"
     write_whole(page, with_part(page.read_text(encoding="utf-8"), PART, "\n".join([*lines, "", said])))
-    if len(versions) > 1:
-        print(f"FAILED: the runs are of versions {', '.join(versions)}.")
-    return 1 if wrong or missed or len(versions) > 1 else 0
+    now = source_digest()
+    wrong = [f"{name} is of another source" for name, run in runs.items() if run.get("source") != now]
+    wrong += missing(found, bugs)
+    for problem in wrong:
+        print(f"FAILED: {problem}")
+    return 1 if n_wrong or wrong else 0
 
+
+_RUNS: Final = ("audit", "planted", "faults", "fuzz")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,17 +72,23 @@ def _audited(name: str, what: str, source: Path, catchers: tuple[str, ...]) -> R
         findings = json.loads(ran.stdout)["findings"]
     except (ValueError, KeyError):
         return Result(name, what, trouble=f"the audit did not finish: {ran.stderr.strip()[-300:]}")
-    tried = {f"{f['group']}: {f['attack']}": f["group"] for f in findings if not f["broken"]}
+    tried = dict.fromkeys(f"{f['group']}: {f['attack']}" for f in findings if not f["broken"])
     # An attack that could not be run has caught nothing.
-    caught = {f"{f['group']}: {f['attack']}": f["group"] for f in findings if not f["passed"] and not f["broken"]}
+    caught = dict.fromkeys(f"{f['group']}: {f['attack']}" for f in findings if not f["passed"] and not f["broken"])
     broken = [f"{f['group']} {f['result']}" for f in findings if f["broken"]]
-    missed = [catcher for catcher in catchers if catcher not in caught and catcher not in caught.values()]
+    missed = missed_by(catchers, caught)
     trouble = ""
     if name == CONTROL and (caught or broken):
         trouble = f"found in the source as it is: {'; '.join([*caught, *broken])}"
     elif name != CONTROL and missed:
         trouble = "; ".join([f"not caught by {', '.join(missed)}", *broken])
     return Result(name, what, tuple(tried), tuple(caught), trouble)
+
+
+def missed_by(catchers: Sequence[str], caught: Iterable[str]) -> list[str]:
+    """Attacks, or groups of them, that are not among those that caught something."""
+    names = {name for attack in caught for name in (attack, attack.split(":")[0])}
+    return [catcher for catcher in catchers if catcher not in names]
 
 
 def without_a_catch(results: Sequence[Result]) -> list[str]:
@@ -100,6 +106,9 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write data/planted.json and trust.md")
     options = parser.parse_args()
     quick = options.planted == "quick"
+    for name in options.only or ():
+        if not (PATCHES / f"{name}.patch").exists():
+            parser.error(f"--only {name}: there is no such patch in audit/planted.")
     names = options.only or (list(QUICK) if quick else [CONTROL, *sorted(p.stem for p in PATCHES.glob("*.patch"))])
     results = []
     with ThreadPoolExecutor(2) as pool:

@@ -16,6 +16,8 @@ from recoup.audit import law, loss, precision, releases, silence, spending, subj
 from recoup.audit.bounds import PureClaim, lower_bound
 from recoup.audit.effort import ALARM, Effort
 from recoup.audit.mechanisms import query_statistics
+from recoup.curator.curator import Curator
+from recoup.estimators.base import PrivateEstimator
 from recoup.mechanism import Laplace, SecureNoise
 from recoup.queries.grid import GridQuery
 
@@ -28,11 +30,15 @@ LLOYD = "kmeans-lloyd"
 @pytest.fixture(autouse=True)
 def _few_targets(monkeypatch):
     one = tuple(s for s in subjects.subjects() if s.name == LLOYD)
-    few = {"grid": GridQuery(sides=(3, 2)), "voronoi": subjects.QUERY_EXAMPLES["voronoi"](1)}
+
+    def few(mechanism, domain=subjects.BOX):
+        d = domain.n_columns
+        return {name: subjects.QUERY_EXAMPLES[name](1, d) for name in ("grid", "voronoi")}
+
     for module in (loss, spending, silence, releases):
         monkeypatch.setattr(module, "subjects", lambda: one)
-    monkeypatch.setattr(loss, "example_queries", lambda mechanism: few)
-    monkeypatch.setattr(law, "queries", lambda mechanism: few)
+    monkeypatch.setattr(loss, "example_queries", few)
+    monkeypatch.setattr(law, "queries", few)
 
 
 def succeeds(attack, name=""):
@@ -118,3 +124,21 @@ def test_what_is_said_about_records_is_caught(leak, monkeypatch):
 
     monkeypatch.setattr(recoup.curator.source, "fixed_records", talking)
     assert succeeds(silence.attack)
+
+
+def test_a_term_that_an_estimator_drops_is_caught(monkeypatch):
+    properly = PrivateEstimator._terms
+    monkeypatch.setattr(PrivateEstimator, "_terms", lambda self: properly(self) | {"records_per_person": 1})
+    assert succeeds(spending.attack, "terms by every way in")
+
+
+def test_a_curator_that_does_not_count_shares_is_caught(monkeypatch):
+    properly = Curator.answer
+
+    def forgetful(self, request):
+        answered = properly(self, request)
+        self._spent -= request.share
+        return answered
+
+    monkeypatch.setattr(Curator, "answer", forgetful)
+    assert succeeds(spending.attack, "more than all")

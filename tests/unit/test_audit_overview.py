@@ -15,6 +15,7 @@ import planted_bugs
 from planted_bugs import CONTROL, Result
 
 from recoup.audit.findings import Finding
+from recoup.audit.page import source_digest
 
 
 def finding(attack, target="x", *, passed=True, group="faults", result="fine", **figures):
@@ -45,16 +46,25 @@ def test_a_failure_shows_wherever_it_happened():
     assert rows == [("faults: kill -9", "6", "FAILED: save: half a file", "FAILED: not caught: b")]
 
 
+def catchers(patch):
+    """What must catch a patch, as attacks."""
+    return [name if ":" in name else f"{name}: an attack" for name in planted_bugs.header(patch)[1]]
+
+
 @pytest.fixture
 def folder(tmp_path):
-    def write(*, audit=None, planted=None, version="1"):
-        run = {"recoup": "1", "quick": False}
-        attacks = audit or [finding("law of the noise", group="law")]
+    def write(*, audit=None, planted=None, source=None, n_faults=None):
+        run = {"source": source_digest(), "quick": False}
+        attacks = audit or [finding("law of the noise", group=group) for group in planted_bugs.GROUPS]
+        faults = [finding(name) for name in ("kill -9", "two processes race", *overview._SAME_CHECKS)]
+        faults += [finding(f"control: planted {what}", "a, b") for what in ("bugs", "bug")]
+        spoilt = [finding("spoilt files", group="bad input"), finding("control: planted bad loaders", "a")]
+        bugs = {p.stem: {"what": "", "caught": list(catchers(p))} for p in planted_bugs.PATCHES.glob("*.patch")}
         files = {
-            "audit": run | {"recoup": version, "findings": [found.to_json() for found in attacks]},
-            "faults": run | {"findings": [finding("kill -9").to_json()]},
-            "fuzz": run | {"findings": [finding("spoilt files", group="bad input").to_json()]},
-            "planted": planted or {"half-the-noise": {"what": "half", "caught": ["law: law of the noise"]}},
+            "audit": run | {"source": source or source_digest(), "findings": [found.to_json() for found in attacks]},
+            "faults": run | {"findings": [found.to_json() for found in faults[: n_faults or len(faults)]]},
+            "fuzz": run | {"findings": [found.to_json() for found in spoilt]},
+            "planted": run | {"bugs": bugs | (planted or {})},
         }
         (tmp_path / "data").mkdir(exist_ok=True)
         for name, value in files.items():
@@ -73,16 +83,20 @@ def called(folder, monkeypatch):
 def test_the_table_is_printed_and_kept(folder, monkeypatch, capsys):
     place = folder()
     assert called(place, monkeypatch) == 0
-    assert "3 of 3 attacks found nothing; 1 of 1 bugs planted in the source were caught." in capsys.readouterr().out
-    assert "| law: law of the noise | 3 | fine | 1 |" in (place / "trust.md").read_text()
+    n_bugs = len(list(planted_bugs.PATCHES.glob("*.patch")))
+    said = capsys.readouterr().out
+    assert f"14 of 14 attacks found nothing; {n_bugs} of {n_bugs} bugs planted in the source were caught." in said
+    assert "| faults: kill -9 | 3 | nothing wrong; x | 2 |" in (place / "trust.md").read_text()
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"audit": [finding("law of the noise", group="law", passed=False)]},
-        {"planted": {"half-the-noise": {"what": "half", "caught": []}}},
-        {"version": "2"},
+        {"audit": [finding("x", group=group, passed=group != "law") for group in planted_bugs.GROUPS]},
+        {"audit": [finding("x", group=group) for group in planted_bugs.GROUPS[1:]]},
+        {"planted": {"half-the-noise": {"what": "half", "caught": ["law: law of the noise"]}}},
+        {"source": "another"},
+        {"n_faults": 5},
     ],
 )
 def test_what_is_wrong_fails_the_command(folder, monkeypatch, capsys, wrong):
@@ -93,3 +107,8 @@ def test_an_attack_that_catches_no_planted_bug_is_named():
     tried = ("law: law of the noise", "precision: low-order bits")
     results = [Result(CONTROL, "", tried=tried, caught=tried), Result("a-bug", "", tried=tried, caught=tried[:1])]
     assert planted_bugs.without_a_catch(results) == ["precision: low-order bits"]
+
+
+def test_what_is_missing_is_said(tmp_path, monkeypatch, capsys):
+    assert called(tmp_path, monkeypatch) == 1
+    assert "Run `make audit`" in capsys.readouterr().out

@@ -19,12 +19,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from recoup.audit.effort import Effort
-from recoup.audit.files import FILE_ROWS, FILES, NAMED_BOX
+from recoup.audit.files import FILE_ROWS, FILES, NAMED_BOX, ODD_LINES, csv_of
 from recoup.audit.findings import Finding
 from recoup.audit.sampler import Draw, Heard, listening
 from recoup.audit.subjects import (
     BOX,
     DOMAINS,
+    WIDTHS,
     Neighbours,
     Subject,
     Terms,
@@ -36,6 +37,7 @@ from recoup.audit.subjects import (
 from recoup.audit.subjects import queries as example_queries
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
+from recoup.domain import Domain
 from recoup.queries.base import Array, Query
 
 GROUP: Final = "loss"
@@ -52,11 +54,14 @@ def attack(effort: Effort) -> Iterator[Finding]:
     for mechanism in ("laplace", "gaussian"):
         for name, query in example_queries(mechanism).items():
             yield _on_query(effort, name, query, mechanism)
+        for domain in WIDTHS:
+            yield _on_width(effort, domain, mechanism)
     for subject in subjects():
         for mechanism in subject.mechanisms():
             yield _on_subject(effort, subject, mechanism)
     for kind, write in FILES.items():
         yield _on_files(effort, kind, write)
+    yield _on_odd_lines(effort)
 
 
 def _on_query(effort: Effort, name: str, query: Query, mechanism: str) -> Finding:
@@ -67,16 +72,31 @@ def _on_query(effort: Effort, name: str, query: Query, mechanism: str) -> Findin
             terms = Terms(mechanism=mechanism, domain=domain, records_per_person=per_person, n_records=n_records)
             pairs = neighbours(domain, n_records=per_person, rng=effort.rng(0, number))
             for pair, tables in pairs.items():
-                heard = []
-                for table in tables:
-                    with listening(held=effort.seed) as draws:
-                        curator = Curator(open_source(table, domain), terms.context)
-                        curator.answer(request_for(query, domain))
-                    heard.append(draws)
+                heard = [_answered(query, table, terms, effort.seed) for table in tables]
                 tries += 1
                 unequal = unequal or _unequal(heard, pair)
                 worst = max(worst, _Worst(_share_of_claim(heard, terms), pair))
     return _finding(f"query: {name}, {mechanism}", tries, worst, unequal)
+
+
+def _on_width(effort: Effort, domain: Domain, mechanism: str) -> Finding:
+    """All kinds of queries on tables of another number of columns, where other terms of a sensitivity count."""
+    terms, worst, tries, unequal = Terms(mechanism=mechanism, domain=domain), _Worst(Fraction(0), "none"), 0, ""
+    pairs = neighbours(domain, rng=effort.rng(0, domain.n_columns))
+    for name, query in example_queries(mechanism, domain).items():
+        for pair, tables in pairs.items():
+            heard = [_answered(query, table, terms, effort.seed) for table in tables]
+            tries += 1
+            unequal = unequal or _unequal(heard, f"{name}, {pair}")
+            worst = max(worst, _Worst(_share_of_claim(heard, terms), f"{name}, {pair}"))
+    columns = "1 column" if domain.n_columns == 1 else f"{domain.n_columns} columns"
+    return _finding(f"queries on {columns}, {mechanism}", tries, worst, unequal)
+
+
+def _answered(query: Query, table: Array, terms: Terms, seed: int) -> Heard:
+    with listening(held=seed) as heard:
+        Curator(open_source(table, terms.domain), terms.context).answer(request_for(query, terms.domain))
+    return heard
 
 
 def _on_subject(effort: Effort, subject: Subject, mechanism: str) -> Finding:
@@ -122,6 +142,31 @@ def _on_files(effort: Effort, kind: str, write: Callable[[Array, Path], None]) -
                 if name == "the table" and _share_of_claim([first, heard], terms) > 0:
                     unequal = unequal or f"the same file has another total: {where}"
     return _finding(f"{kind} of {FILE_ROWS:,} records", tries, worst, unequal)
+
+
+def _on_odd_lines(effort: Effort) -> Finding:
+    """One line more in a CSV file, of every odd kind, at every kind of place, also where there is one already."""
+    terms, worst, tries, unequal = Terms(domain=NAMED_BOX), _Worst(Fraction(0), "none"), 0, ""
+    lloyd = next(subject for subject in subjects() if subject.name == "kmeans-lloyd")
+    rows = ordinary_table(BOX, 60, effort.rng(10))
+    places = (0, 30, 60)
+    with tempfile.TemporaryDirectory(prefix="recoup-audit-") as folder:
+        path = Path(folder) / "table.csv"
+
+        def draws(odd: dict[int, bytes]) -> Heard:
+            path.write_bytes(csv_of(rows, odd))
+            return _draws(lloyd, path, terms, effort.seed)
+
+        for kind, line in ODD_LINES.items():
+            for before in ({}, {15: line}):
+                first = draws(before)
+                for place in places[:: effort.tries(1, 2)]:
+                    heard = [first, draws(before | {place: line})]
+                    where = f"{kind} before record {place}" + (", and one already" if before else "")
+                    tries += 1
+                    unequal = unequal or _unequal(heard, where)
+                    worst = max(worst, _Worst(_share_of_claim(heard, terms), where))
+    return _finding("CSV with odd lines", tries, worst, unequal)
 
 
 @contextlib.contextmanager

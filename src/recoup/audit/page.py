@@ -5,6 +5,7 @@ Each part of the page has its own pair of markers, so that another command may o
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+import recoup
 from recoup.audit.findings import Finding
 from recoup.audit.summary import power_sentences, summary_rows
 from recoup.errors import ParameterError
@@ -55,6 +57,18 @@ def with_part(page: str, name: str, text: str) -> str:
     return f"{page[:start]}\n{text.strip()}\n{page[stop:]}"
 
 
+def source_digest() -> str:
+    """Which source was audited: a digest of Recoup's modules.
+
+    >>> len(source_digest())
+    16
+    """
+    package, found = Path(recoup.__file__).parent, hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        found.update(f"{path.relative_to(package).as_posix()}\n".encode() + path.read_bytes())
+    return found.hexdigest()[:16]
+
+
 def write_audit(folder: Path, findings: Sequence[Finding], *, quick: bool, seed: int) -> list[Path]:
     """Keep a run of the audit in a folder and write its part of `trust.md`.
 
@@ -66,6 +80,7 @@ def write_audit(folder: Path, findings: Sequence[Finding], *, quick: bool, seed:
         "seed": seed,
         "recoup": __version__,
         "opendp": version("opendp"),
+        "source": source_digest(),
         "python": platform.python_version(),
         "findings": [found.to_json() for found in findings],
     }
@@ -82,7 +97,7 @@ def write_planted(folder: Path, planted: Mapping[str, Any]) -> list[Path]:
     Returns:
         The paths written.
     """
-    return _write(folder, "planted.json", planted)
+    return _write(folder, "planted.json", {"recoup": __version__, "source": source_digest(), "bugs": dict(planted)})
 
 
 def _write(folder: Path, name: str, value: object) -> list[Path]:
@@ -91,7 +106,7 @@ def _write(folder: Path, name: str, value: object) -> list[Path]:
     write_whole(data / name, json.dumps(value, indent=1, sort_keys=False) + "\n")
     page_path = folder / "trust.md"
     page = page_path.read_text(encoding="utf-8") if page_path.exists() else _TITLE
-    run, planted = _read(data / "audit.json"), _read(data / "planted.json")
+    run, planted = _read(data / "audit.json"), (_read(data / "planted.json") or {}).get("bugs")
     if run is not None:
         page = with_part(page, ATTACKS, attacks_text(run, planted or {}))
     if planted is not None:

@@ -22,7 +22,7 @@ import pyarrow.parquet
 
 from recoup.audit.chances import unseeded_choices
 from recoup.audit.effort import Effort
-from recoup.audit.files import NAMED_BOX, NAMES
+from recoup.audit.files import CELLS, NAMED_BOX, NAMES
 from recoup.audit.findings import Finding
 from recoup.audit.observed import Observation, differences, names_that_repeat, observe
 from recoup.audit.subjects import BOX, Subject, Terms, ordinary_table, subjects
@@ -33,19 +33,6 @@ from recoup.queries.base import Array
 
 GROUP: Final = "silence"
 _PROGRESS: Final = re.compile(r"^(?:round \d+ of(?: at most)? \d+, \d+ %|working \.\.\.)\n", re.MULTILINE)
-# As cells of text; a list of rows and CSV have them all, arrays and Parquet those that are numbers or missing.
-_CELLS: Final[Mapping[str, str]] = {
-    "an ordinary record": "0.5",
-    "a missing cell": "",
-    "an unparsable cell": "12.5x",
-    "an infinite cell": "inf",
-    "minus infinity": "-inf",
-    "not a number": "nan",
-    "a far-out cell": "1e308",
-    "a text cell": "unknown",
-    "a long text": "z" * 5000,
-}
-
 _MODELS: Final[Mapping[Callable[..., Any], Mapping[str, Any]]] = {
     PrivateKMeans: {"n_clusters": 2, "n_rounds": 2},
     PrivateGaussianMixture: {"n_components": 2, "n_rounds": 2},
@@ -127,7 +114,7 @@ def _number(cell: str) -> float:
 
 def _arrays(few: Array) -> dict[str, Array]:
     found = {"the table": few}
-    for name, cell in _CELLS.items():
+    for name, cell in CELLS.items():
         found[name] = np.concatenate([few, [[_number(cell), 2.0]]])
     return found
 
@@ -135,7 +122,7 @@ def _arrays(few: Array) -> dict[str, Array]:
 def _rows(few: Array) -> dict[str, list[Any]]:
     rows: list[Any] = few.tolist()
     found: dict[str, list[Any]] = {"the table": rows, "a ragged row": [*rows, [1.0]], "nothing as a row": [*rows, None]}
-    for name, cell in _CELLS.items():
+    for name, cell in CELLS.items():
         found[name] = [*rows, [cell, 2.0]]
     return found
 
@@ -150,7 +137,7 @@ def _csv_files(few: Array, many: Array) -> dict[str, Callable[[Path], None]]:
         return write
 
     found = {"the table": writer(few), "no record": writer(few[:0]), "3,000 records": writer(many)}
-    for name, cell in _CELLS.items():
+    for name, cell in CELLS.items():
         found[name] = writer(few, f"{cell},2.0")
     return found | {
         "a ragged line": writer(few, "1.0,2.0,3.0"),

@@ -12,11 +12,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
+from recoup.audit.doors import attack_doors
 from recoup.audit.effort import Effort
 from recoup.audit.findings import Finding
 from recoup.audit.sampler import Draw, Heard, listening
-from recoup.audit.subjects import Released, Subject, Terms, ordinary_table, subjects
-from recoup.errors import BudgetExceededError
+from recoup.audit.subjects import Released, Subject, Terms, ordinary_table, queries, request_for, subjects
+from recoup.curator.curator import Curator
+from recoup.curator.source import open_source
+from recoup.errors import BudgetError, BudgetExceededError
 from recoup.ledger import Ledger
 
 GROUP: Final = "spending"
@@ -31,6 +34,9 @@ def attack(effort: Effort) -> Iterator[Finding]:
                 terms = Terms(mechanism=mechanism, records_per_person=per_person)
                 yield _followed(effort, subject, terms)
             yield _refused(effort, subject, mechanism)
+    yield from attack_doors(effort, GROUP, _wrong)
+    for mechanism in ("laplace", "gaussian"):
+        yield _greedy(effort, mechanism)
 
 
 def _followed(effort: Effort, subject: Subject, terms: Terms) -> Finding:
@@ -55,7 +61,7 @@ def _followed(effort: Effort, subject: Subject, terms: Terms) -> Finding:
             released = subject.run(table, terms, seed=effort.seed, ledger=Ledger(path))
     spent = sum((d.price(distance) for d in heard.draws), Fraction(0))
     share = spent / terms.claimed
-    problems = [*early[:1], *_unpaid(share), *_not_drawn(released, heard), *_misstated(released, terms, share)]
+    problems = [*early[:1], *_wrong(released, heard, terms, share)]
     return Finding(
         group=GROUP,
         attack="price and order of draws",
@@ -65,6 +71,10 @@ def _followed(effort: Effort, subject: Subject, terms: Terms) -> Finding:
         passed=not problems,
         figures={"share_of_claim": float(share)},
     )
+
+
+def _wrong(released: Released, heard: Heard, terms: Terms, share: Fraction) -> list[str]:
+    return [*_unpaid(share), *_not_drawn(released, heard), *_misstated(released, terms, share)]
 
 
 def _misstated(released: Released, terms: Terms, share: Fraction) -> list[str]:
@@ -82,21 +92,44 @@ def _misstated(released: Released, terms: Terms, share: Fraction) -> list[str]:
 
 
 def _refused(effort: Effort, subject: Subject, mechanism: str) -> Finding:
-    """A second release from a budget for one: no draw may come, and the error is the ledger's."""
+    """A second release from a budget for one, with either noise: no draw may come, and the error is typed."""
     terms, problem = Terms(mechanism=mechanism), ""
     table = ordinary_table(terms.domain, 25, effort.rng(2))
     ledger = Ledger.in_memory(epsilon=terms.epsilon, delta=terms.delta)
     subject.run(table, terms, seed=effort.seed, ledger=ledger)
-    with listening() as heard:
-        try:
-            subject.run(table, terms, seed=effort.seed, ledger=ledger)
-            problem = "was released from a budget that was used up"
-        except BudgetExceededError:
-            problem = "was drawn for before it was refused" if heard.draws else ""
+    for again in subject.mechanisms():
+        with listening() as heard:
+            try:
+                subject.run(table, Terms(mechanism=again), seed=effort.seed, ledger=ledger)
+                problem = problem or f"was released with {again} noise from a budget that was used up"
+            except (BudgetExceededError, BudgetError):
+                problem = problem or ("was drawn for before it was refused" if heard.draws else "")
     return Finding(
         group=GROUP,
         attack="a budget that is used up",
         target=f"{subject.name}, {mechanism}",
+        tries=len(subject.mechanisms()),
+        result=problem or "refused, nothing drawn",
+        passed=not problem,
+    )
+
+
+def _greedy(effort: Effort, mechanism: str) -> Finding:
+    """An algorithm that asks for more than all of its release's budget, with no ledger to stop it."""
+    terms, problem = Terms(mechanism=mechanism), ""
+    curator = Curator(open_source(ordinary_table(terms.domain, 25, effort.rng(2)), terms.domain), terms.context)
+    request = request_for(queries(mechanism)["grid"], terms.domain)
+    curator.answer(request)
+    with listening() as heard:
+        try:
+            curator.answer(request)
+            problem = "a second question was answered after all of the budget was spent on the first"
+        except BudgetExceededError:
+            problem = "was drawn for before it was refused" if heard.draws else ""
+    return Finding(
+        group=GROUP,
+        attack="more than all of a release's budget",
+        target=mechanism,
         tries=1,
         result=problem or "BudgetExceededError, nothing drawn",
         passed=not problem,

@@ -15,7 +15,7 @@ _OUTPUT = "Output"
 
 
 def audit(
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer tries, in about a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer tries, in one to two minutes.")] = False,
     only: Annotated[
         list[str] | None,
         typer.Option(help="Only this group of attacks; may be given again.", metavar="NAME", show_default="all"),
