@@ -96,22 +96,24 @@ class Cover:
     def of(self, mutant: Mutant) -> list[str]:
         """The tests that may notice a mutant: those that execute its lines.
 
-        What is executed by an import is noticed by any test that executes something of the file.
+        What is executed by an import is noticed by any test that executes something of the file, and by all tests of
+        the module itself: that a class is frozen is seen without a line of it.
         """
         first, last = mutant.lines
+        words = {*Path(mutant.file).stem.split("_"), Path(mutant.file).parent.name} - {"recoup"}
+        own = {test: not words.isdisjoint(Path(test.split("::")[0]).stem.split("_")) for test in self.seconds}
         found: dict[str, list[str]] = defaultdict(list)
-        for test, by_file in self.lines.items():
-            lines = by_file.get(mutant.file, ())
-            if test in self.seconds and (mutant.at_import or any(first <= line <= last for line in lines)) and lines:
+        for test in self.seconds:
+            lines = self.lines.get(test, {}).get(mutant.file, ())
+            at_import = mutant.at_import and (lines or own[test])
+            if at_import or any(first <= line <= last for line in lines):
                 found[test.split("[")[0]].append(test)
         ranked = []
         for tests in found.values():
             tests.sort(key=self.seconds.__getitem__)
             ranked += [(i, self.seconds[test], test) for i, test in enumerate(tests)]
         # Tests of the module itself; then one of each test function, the second parameters of each, and so on.
-        words = {*Path(mutant.file).stem.split("_"), Path(mutant.file).parent.name} - {"recoup"}
-        names = {test: Path(test.split("::")[0]).stem.split("_") for _, _, test in ranked}
-        ranked.sort(key=lambda entry: (words.isdisjoint(names[entry[2]]), *entry))
+        ranked.sort(key=lambda entry: (not own[entry[2]], *entry))
         return [test for _, _, test in ranked]
 
 
