@@ -60,7 +60,7 @@ $(PEER): benchmarks/requirements-diffprivlib.txt
 
 audit: $(STAMP)  ## Attacks on Recoup and bugs that they must catch; writes docs/trust.md again
 	@echo "== recoup audit (some ten minutes; recoup audit --quick takes one or two)"
-	@$(BIN)/recoup audit -o docs
+	@$(BIN)/recoup audit --processes 2 -o docs
 	@echo "== Planted bugs"
 	@$(BIN)/python audit/planted_bugs.py -o docs
 	@echo "== Kills, races, full disks"
@@ -74,7 +74,7 @@ audit: $(STAMP)  ## Attacks on Recoup and bugs that they must catch; writes docs
 	@$(BIN)/python audit/overview.py -o docs
 
 audit-quick: $(STAMP)  ## The same with fewer tries and bugs: about two minutes, writes nothing
-	@$(BIN)/recoup audit --quick
+	@$(BIN)/recoup audit --quick --processes 2
 	@$(BIN)/python audit/planted_bugs.py --planted quick
 	@$(BIN)/python audit/faults.py --quick
 	@$(BIN)/python audit/fuzz.py --quick

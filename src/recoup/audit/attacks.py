@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Final, NamedTuple
 
 from recoup.audit import law, loss, mechanisms, precision, releases, silence, spending
@@ -30,30 +32,48 @@ ATTACKS: Final[tuple[Attack, ...]] = (
 )
 
 
-def run_attacks(effort: Effort, only: Iterable[str] | None = None) -> Iterator[Finding]:
-    """Run attacks one after another.
+def run_attacks(effort: Effort, only: Iterable[str] | None = None, *, n_processes: int = 1) -> Iterator[Finding]:
+    """Run attacks one after another, or in several processes at a time.
 
     Args:
         effort: how hard to try.
         only: names of groups; none: all.
+        n_processes: above 1, each group runs in a process of its own kind, the last ones of the table first.
 
     Returns:
-        Each finding as soon as it is there. An attack that cannot be run yields one that is broken and not passed.
+        The findings in the order of the table, each as soon as it is there, or with its group. An attack that cannot be
+        run yields one that is broken and not passed.
     """
     names = None if only is None else set(only)
-    for attack in ATTACKS:
-        if names is not None and attack.name not in names:
-            continue
-        effort.say(f"{attack.name}: {attack.what}")
-        try:
-            yield from attack.run(effort)
-        except Exception as error:  # code under attack may raise anything
-            yield Finding(
-                group=attack.name,
-                attack=attack.name,
-                target="all of it",
-                tries=0,
-                result=f"could not be run: {type(error).__name__}: {error}"[:300],
-                passed=False,
-                broken=True,
-            )
+    chosen = [attack for attack in ATTACKS if names is None or attack.name in names]
+    if n_processes == 1 or len(chosen) < 2:
+        for attack in chosen:
+            effort.say(f"{attack.name}: {attack.what}")
+            yield from _findings(attack, effort)
+        return
+    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
+        # The last ones take longest.
+        groups = {a.name: pool.submit(_group, a.name, quick=effort.quick, seed=effort.seed) for a in chosen[::-1]}
+        for attack in chosen:
+            effort.say(f"{attack.name}: {attack.what}")
+            yield from groups[attack.name].result()
+
+
+def _group(name: str, *, quick: bool, seed: int) -> list[Finding]:
+    (attack,) = (attack for attack in ATTACKS if attack.name == name)
+    return list(_findings(attack, Effort(quick=quick, seed=seed)))
+
+
+def _findings(attack: Attack, effort: Effort) -> Iterator[Finding]:
+    try:
+        yield from attack.run(effort)
+    except Exception as error:  # code under attack may raise anything
+        yield Finding(
+            group=attack.name,
+            attack=attack.name,
+            target="all of it",
+            tries=0,
+            result=f"could not be run: {type(error).__name__}: {error}"[:300],
+            passed=False,
+            broken=True,
+        )

@@ -20,6 +20,7 @@ def audit(
         list[str] | None,
         typer.Option(help="Only this group of attacks; may be given again.", metavar="NAME", show_default="all"),
     ] = None,
+    processes: Annotated[int, typer.Option(min=1, help="How many groups of attacks to run at a time.")] = 1,
     seed: Annotated[
         int, typer.Option(min=0, help="For tables and initial centres; the noise that is attacked has no seed.")
     ] = 0,
@@ -56,7 +57,7 @@ def audit(
         if name not in known:
             raise ParameterError(f"--only {name}: choose from {', '.join(known)}.")
     findings = []
-    for found in run_attacks(Effort(quick=quick, seed=seed, say=out.say), only or None):
+    for found in run_attacks(Effort(quick=quick, seed=seed, say=out.say), only or None, n_processes=processes):
         findings.append(found)
         if not found.passed:
             out.say(f"  FAILED {found.attack}, {found.target}: {found.result}")
