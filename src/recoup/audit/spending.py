@@ -101,9 +101,11 @@ def _refused(effort: Effort, subject: Subject, mechanism: str) -> Finding:
         with listening() as heard:
             try:
                 subject.run(table, Terms(mechanism=again), seed=effort.seed, ledger=ledger)
-                problem = problem or f"was released with {again} noise from a budget that was used up"
+                problem = f"was released with {again} noise from a budget that was used up"
             except (BudgetExceededError, BudgetError):
-                problem = problem or ("was drawn for before it was refused" if heard.draws else "")
+                problem = "was drawn for before it was refused" if heard.draws else ""
+        if problem:
+            break  # a ledger that was overspent is of no further use
     return Finding(
         group=GROUP,
         attack="a budget that is used up",
