@@ -269,14 +269,6 @@ def test_the_command_ends_with_an_error_if_an_attack_succeeds(monkeypatch, tmp_p
     assert "failed" not in (tmp_path / "trust.md").read_text()
 
 
-@pytest.mark.statistical
-def test_groups_in_two_processes_come_in_the_order_of_the_table():
-    """Secure noise: some thirty findings at 1e-6 each."""
-    found = list(attacks.run_attacks(Effort(quick=True), ["law", "precision"], n_processes=2))
-    assert list(dict.fromkeys(f.group for f in found)) == ["law", "precision"]
-    assert all(f.passed for f in found)
-
-
 def test_only_must_name_a_group(monkeypatch):
     planned(monkeypatch, finding(passed=False), finding())
     value = json.loads(CliRunner().invoke(app, ["audit", "--only", "law", "--json"]).stdout)
