@@ -30,7 +30,8 @@ from recoup.commands.progress import Progress
 
 def wait():
     print("here", file=sys.stderr, flush=True)
-    time.sleep(120)
+    for _ in range(1200):  # a signal just before a long sleep would be seen only after it
+        time.sleep(0.1)
 
 if sys.argv.pop(1) == "after a round":
     Progress.finished = lambda self, n_rounds: wait()
@@ -70,6 +71,7 @@ def interrupted(place, arguments):
         out, err = running.communicate(timeout=60)
     finally:
         running.kill()
+        running.communicate()
     assert running.returncode == 130
     assert out == ""
     assert "Traceback" not in err
