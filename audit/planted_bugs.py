@@ -20,10 +20,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from recoup.audit.attacks import ATTACKS
+
 ROOT = Path(__file__).resolve().parents[1]
 PATCHES = Path(__file__).resolve().parent / "planted"
 CONTROL = "no bug (control)"
-GROUPS = ("loss", "spending", "silence", "law", "precision", "mechanisms", "releases")
+GROUPS = tuple(attack.name for attack in ATTACKS)
 # Of different kinds: budget, noise, order, side information, digits.
 QUICK = ("swapped-shares", "half-the-noise", "charge-after-draw", "skipped-rows-logged", "coarse-noise")
 

@@ -6,7 +6,6 @@ transcript is compared with what was drawn, and the privacy statement with the t
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +16,10 @@ from typing import Any, Final
 import numpy as np
 
 from recoup.audit.effort import Effort
-from recoup.audit.files import NAMED_BOX, NAMES, csv_of
+from recoup.audit.files import NAMES, csv_of
 from recoup.audit.findings import Finding
 from recoup.audit.sampler import Heard, listening
+from recoup.audit.shell import BOUNDS, called
 from recoup.audit.subjects import BOX, Released, Terms, ordinary_table
 from recoup.domain import Domain, L1Ball, L2Ball
 from recoup.errors import PostprocessDeclined
@@ -129,20 +129,14 @@ def _fit(
 
 
 def _call(command: str, table: Array, terms: Terms) -> Callable[[Path, Ledger], Transcript]:
-    # The command line is above this layer and is called by name, as a shell would call it.
-    runner, app = importlib.import_module("typer.testing").CliRunner(), importlib.import_module("recoup.cli").app
-    bounds = ",".join(f"{n}={a}:{b}" for n, a, b in zip(NAMES, NAMED_BOX.low, NAMED_BOX.high, strict=True))
-
     def work(folder: Path, ledger: Ledger) -> Transcript:
         (folder / "table.csv").write_bytes(csv_of(table, {}))
         output = folder / ("t.json" if command == "release" else "out")
         words = [command, str(folder / "table.csv"), "-k", "2", "--epsilon", str(float(terms.epsilon))]
-        words += ["--bounds", bounds, "--delta", str(float(terms.delta)), "--domain", terms.domain.kind]
+        words += ["--bounds", BOUNDS, "--delta", str(float(terms.delta)), "--domain", terms.domain.kind]
         words += ["--n-records", str(terms.n_records), "--records-per-person", str(terms.records_per_person)]
         words += ["--ledger", str(folder / "ledger.db"), "--seed", "0", "-o", str(output)]
-        result = runner.invoke(app, words)
-        if result.exit_code:
-            raise RuntimeError(f"recoup {command} ended with {result.exit_code}: {result.stderr[-300:]}")
+        called(words)
         return Transcript.load(output if command == "release" else output / "transcript.json")
 
     return work

@@ -7,12 +7,11 @@ records, what commands print, names and sizes of files, and the number and scale
 
 from __future__ import annotations
 
-import importlib
 import math
 import pickle
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,9 +21,10 @@ import pyarrow.parquet
 
 from recoup.audit.chances import unseeded_choices
 from recoup.audit.effort import Effort
-from recoup.audit.files import CELLS, NAMED_BOX, NAMES
+from recoup.audit.files import CELLS, NAMED_BOX, NAMES, ODD_LINES, csv_of
 from recoup.audit.findings import Finding
 from recoup.audit.observed import Observation, differences, names_that_repeat, observe
+from recoup.audit.shell import BOUNDS, called
 from recoup.audit.subjects import BOX, Subject, Terms, ordinary_table, subjects
 from recoup.driver import release
 from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
@@ -128,22 +128,17 @@ def _rows(few: Array) -> dict[str, list[Any]]:
 
 
 def _csv_files(few: Array, many: Array) -> dict[str, Callable[[Path], None]]:
-    def writer(rows: Array, *more: str) -> Callable[[Path], None]:
-        lines = [",".join(NAMES), *(f"{a!r},{b!r}" for a, b in rows.tolist()), *more]
+    def writer(rows: Array, odd: Mapping[int, bytes]) -> Callable[[Path], None]:
+        content = csv_of(rows, odd)
 
         def write(path: Path) -> None:
-            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            path.write_bytes(content)
 
         return write
 
-    found = {"the table": writer(few), "no record": writer(few[:0]), "3,000 records": writer(many)}
-    for name, cell in CELLS.items():
-        found[name] = writer(few, f"{cell},2.0")
-    return found | {
-        "a ragged line": writer(few, "1.0,2.0,3.0"),
-        "an open quote": writer(few, '"1.0,2.0'),
-        "an empty line": writer(few, ""),
-    }
+    found = {"the table": writer(few, {}), "no record": writer(few[:0], {}), "3,000 records": writer(many, {})}
+    odd_lines = (*CELLS, "a ragged line", "an open quote", "an empty line")
+    return found | {name: writer(few, {len(few): ODD_LINES[name]}) for name in odd_lines}
 
 
 def _parquet_files(few: Array, many: Array) -> dict[str, Callable[[Path], None]]:
@@ -262,17 +257,7 @@ def _refusals(tables: Mapping[str, Array]) -> Works:
 
 
 def _commands(files: Mapping[str, Callable[[Path], None]], effort: Effort) -> Works:
-    # The command line is above this layer and is called by name, as a shell would call it.
-    runner, app = importlib.import_module("typer.testing").CliRunner(), importlib.import_module("recoup.cli").app
-    bounds = ",".join(f"{name}={a}:{b}" for name, a, b in zip(NAMES, BOX.low, BOX.high, strict=True))
-    common = ["-k", "2", "--epsilon", "1", "--bounds", bounds, "--seed", "3"]
-
-    def called(arguments: Sequence[str], folder: Path) -> dict[str, Any]:
-        result = runner.invoke(app, list(arguments))
-        streams = {"output": result.stdout, "errors": _PROGRESS.sub("", result.stderr)}
-        if result.exit_code:
-            raise RuntimeError(f"recoup {arguments[0]} ended with {result.exit_code}: {result.stderr[-300:]}")
-        return {name: text.replace(str(folder), "FOLDER") for name, text in streams.items()}
+    common = ["-k", "2", "--epsilon", "1", "--bounds", BOUNDS, "--seed", "3"]
 
     def work(write: Callable[[Path], None]) -> Callable[[Path], Observation]:
         def run(folder: Path) -> Observation:
@@ -289,8 +274,9 @@ def _commands(files: Mapping[str, Callable[[Path], None]], effort: Effort) -> Wo
             if not effort.quick:
                 calls["cluster"] = [str(table), *common, "--ledger", str(ledger), "-o", cluster_to, "--json"]
             for name, arguments in calls.items():
-                streams = called([name.split()[0], *arguments], folder)
-                seen |= {f"{name}: {what}": text for what, text in streams.items()}
+                printed = called([name.split()[0], *arguments])
+                streams = {"output": printed.output, "errors": _PROGRESS.sub("", printed.errors)}
+                seen |= {f"{name}: {what}": text.replace(str(folder), "FOLDER") for what, text in streams.items()}
             return seen
 
         return run
