@@ -18,7 +18,7 @@ import numpy as np
 from recoup.algorithms.lloyd import positive_whole
 from recoup.context import Context, Request
 from recoup.errors import ParameterError
-from recoup.inference.measure import Measure, effective_epsilon, infer_measure, total_of
+from recoup.inference.measure import Measure, denoised, effective_epsilon, infer_measure, total_of
 from recoup.inference.significance import without_noise
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import MAX_SIZE, Array, Query, check_size
@@ -30,11 +30,20 @@ from recoup.transcript import Round
 _TOTAL_SHARE = Fraction(2, 100)
 _GRID_SHARE = Fraction(40, 100)
 _MARGINALS_SHARE = Fraction(20, 100)
+_MANY_MARGINALS_SHARE = Fraction(5, 100)  # in many columns a product of marginals tells little of where records are
 _COUNT_PART = Fraction(15, 100)  # of a round with sums
-_GRID_DIMENSIONS = 3
+_GRID_DIMENSIONS, _MANY_DIMENSIONS = 3, 10
 _MAX_GRID_CELLS = 200_000
-_POINTS_BETWEEN = 6_000
-_RESTARTS_BETWEEN = 12
+_POINTS_BETWEEN, _POINTS_SETTLING = 6_000, 4_000
+_RESTARTS_BETWEEN, _RESTARTS_FOR_CLUSTERS = 12, 40
+# N epsilon / K from which on centres are settled, and settled in more rounds.
+_SETTLED, _SETTLED_LONGER = 20_000, 200_000
+_SEARCH_PART = Fraction(1, 6)  # of what is spent on sums, a round before centres are settled
+_SEPARATED = 0.5  # of the variance between cells: below, clusters overlap
+# The distance by which centres may be off, in units of a cell's root mean square distance from its centre.
+_SHIFT_SEARCHING, _SHIFT_SETTLING = 0.5, 0.2
+_RADIUS_LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
+_SMALLEST_RADIUS = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +73,7 @@ class AdaptiveKMeans:
         check_size(self.n_clusters * (1 + context.domain.n_columns))
         if not rounds:
             _check_affordable(context)
-        n_first = 1 if context.n_records is not None else 2
-        # The plan must not change on the way, or its shares would not add up: later totals do not enter it.
-        n = total_of(context, rounds[:n_first]) if rounds else float(context.n_records or 1)
-        stages = plan_stages(context, self.n_clusters, n)
+        stages, n = self._stages(context, rounds)
         if len(rounds) >= len(stages):
             return None
         stage = stages[len(rounds)]
@@ -76,22 +82,63 @@ class AdaptiveKMeans:
         elif stage.kind == "first look":
             query = _first_look(context, self.n_clusters, n, stage.share)
         else:
-            measure = infer_measure(context, rounds, rng, n_points=_POINTS_BETWEEN)
+            settling = stage.kind == "settle"
+            measure = infer_measure(
+                context,
+                rounds,
+                rng,
+                n_points=_POINTS_SETTLING if settling else _POINTS_BETWEEN,
+                n_passes=1 if settling else 2,
+                n_settling=_n_settling(stages[: len(rounds)]),
+            )
             if stage.kind == "counts":
                 query = VoronoiQuery(centers=_kmeans(measure, stage.n_cells, 2, rng), sums="none")
             else:
                 weights = without_noise(context, rounds, measure.points, measure.weights, self.n_clusters, rng)
-                query = _sums(context, replace(measure, weights=weights), n, stage, rng)
+                measure = replace(measure, weights=weights)
+                centers = self._next_centers(rounds[-1].query, measure, stage, rng)
+                epsilon = _sum_strength(context, 1.0, stage.share)
+                query = VoronoiQuery(
+                    centers=centers,
+                    sums="relative",
+                    radii=_radii(measure, centers, epsilon, _SHIFT_SETTLING if settling else _SHIFT_SEARCHING, context),
+                    norm=context.noise.norm,
+                )
         return Request(query=query, share=stage.share, split=stage.split)
+
+    def settling(self, context: Context, rounds: Sequence[Round]) -> int:
+        """How many of the last rounds settled the centres; none in a transcript of another version's plan."""
+        planned = self._stages(context, rounds)[0][: len(rounds)] if rounds else ()
+        if [stage.share for stage in planned] != [answered.share for answered in rounds]:
+            return 0
+        return _n_settling(planned)
 
     def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
         """The clusters of the measure that explains all rounds; from a fixed seed, so that it is reproducible."""
         if not rounds:
             raise ParameterError("there is no estimate before the first round.")
         rng = np.random.default_rng(0)
-        measure = infer_measure(context, rounds, rng, n_points=_POINTS_BETWEEN)
+        n_settling = self.settling(context, rounds)
+        measure = infer_measure(context, rounds, rng, n_points=_POINTS_BETWEEN, n_settling=n_settling)
         weights = without_noise(context, rounds, measure.points, measure.weights, self.n_clusters, rng)
         return context.domain.clip(_kmeans(replace(measure, weights=weights), self.n_clusters, 10, rng))
+
+    def _stages(self, context: Context, rounds: Sequence[Round]) -> tuple[tuple[Stage, ...], float]:
+        """The plan, and the number of records that it is made for: both from the first rounds, once these are there."""
+        n_first = 1 if context.n_records is not None else 2
+        # The plan must not change on the way, or its shares would not add up: later totals do not enter it.
+        n = total_of(context, rounds[:n_first]) if rounds else float(context.n_records or 1)
+        overlapping = context.domain.n_columns > _MANY_DIMENSIONS and _overlap(context, rounds)
+        return plan_stages(context, self.n_clusters, n, overlapping=overlapping), n
+
+    def _next_centers(self, last: Query, measure: Measure, stage: Stage, rng: np.random.Generator) -> Array:
+        """K-means of the measure; where centres settle, Lloyd's iteration from where they were."""
+        if stage.kind == "settle" and isinstance(last, VoronoiQuery) and last.n_cells == stage.n_cells:
+            return weighted_kmeans(
+                measure.points, measure.weights, stage.n_cells, n_restarts=0, rng=rng, starts=last.centers[None]
+            ).centers
+        more = stage.n_cells > self.n_clusters
+        return _kmeans(measure, stage.n_cells, _RESTARTS_BETWEEN if more else _RESTARTS_FOR_CLUSTERS, rng)
 
     def to_json(self) -> dict[str, Any]:
         """The public description that a transcript carries."""
@@ -106,23 +153,29 @@ class AdaptiveKMeans:
 class Stage(NamedTuple):
     """One planned round: what it asks for, its share of the budget, and in how many cells."""
 
-    kind: Literal["total", "first look", "counts", "sums"]
+    kind: Literal["total", "first look", "counts", "sums", "settle"]
     share: Fraction
     n_cells: int
 
     @property
     def split(self) -> dict[str, Fraction]:
         """How the share is split over the answer."""
-        return {"count": _COUNT_PART, "sum": 1 - _COUNT_PART} if self.kind == "sums" else {"count": Fraction(1)}
+        return (
+            {"count": _COUNT_PART, "sum": 1 - _COUNT_PART}
+            if self.kind in ("sums", "settle")
+            else {"count": Fraction(1)}
+        )
 
 
-def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...]:
+def plan_stages(context: Context, n_clusters: int, n: float, *, overlapping: bool = False) -> tuple[Stage, ...]:
     """The rounds of the adaptive algorithm, from public numbers alone.
 
     Args:
         context: the terms of the release.
         n_clusters: K.
         n: a rough number of records; a total is asked for first if the context declares none.
+        overlapping: in more than ten columns, whether the first round with sums has shown that clusters overlap; the
+            rounds up to and including that one do not depend on it.
 
     Returns:
         The stages; their shares add up to 1.
@@ -133,28 +186,72 @@ def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...
     [('total', 1), ('first look', 400), ('counts', 150), ('sums', 15), ('sums', 5)]
     """
     d, k = context.domain.n_columns, n_clusters
-    few = d <= _GRID_DIMENSIONS
-    first = _GRID_SHARE if few else _MARGINALS_SHARE
+    few, many = d <= _GRID_DIMENSIONS, d > _MANY_DIMENSIONS
+    first = _GRID_SHARE if few else _MANY_MARGINALS_SHARE if many else _MARGINALS_SHARE
     counts = Fraction(15, 100) if few else min(Fraction(30, 100), Fraction(2, d))
-    n_counts, n_sums = (1 if few else 2), _n_sum_rounds(context, k, n)
+    n_counts = 1 if few else 2
     stages = [Stage("total", _TOTAL_SHARE, 1)] if context.n_records is None else []
     stages.append(Stage("first look", first, _first_look(context, k, n, first).size))
     share = counts / n_counts
     n_cells = int(np.clip(n * effective_epsilon(context, float(share)) / 8, max(3 * k, 60), max(3 * k, 150)))
     stages += [Stage("counts", share, n_cells)] * n_counts
-    share = (1 - sum((stage.share for stage in stages), Fraction(0))) / n_sums
-    strength = _sum_strength(context, n, share)
+    left = 1 - sum((stage.share for stage in stages), Fraction(0))
+    n_sums, n_settling = _n_sum_rounds(context, k, n, overlapping=overlapping)
+    part = _SEARCH_PART if n_settling else Fraction(1, n_sums)
+    parts = [part] * n_sums
+    if many and not n_settling:  # the first as if centres were settled: whether they are is not known before it
+        parts = [_SEARCH_PART, *[(1 - _SEARCH_PART) / (n_sums - 1)] * (n_sums - 1)]
+    strength = _sum_strength(context, n, left * parts[0])
     most = float(np.clip(0.085 * strength / d, k, max(k, min(3 * k, MAX_SIZE // (1 + d)))))
-    for step in range(n_sums):
-        stages.append(Stage("sums", share, max(k, round(most * (k / most) ** (step / max(n_sums - 1, 1))))))
-    return tuple(stages)
+    n_steps = 3 if n_settling else max(n_sums - 1, 1)
+    for step, part in enumerate(parts):
+        stages.append(Stage("sums", left * part, max(k, round(most * (k / most) ** (step / n_steps)))))
+    settled = left * (1 - sum(parts, Fraction(0)))
+    return (*stages, *[Stage("settle", settled / max(n_settling, 1), k)] * n_settling)
 
 
-def _n_sum_rounds(context: Context, n_clusters: int, n: float) -> int:
+def _n_sum_rounds(context: Context, n_clusters: int, n: float, *, overlapping: bool) -> tuple[int, int]:
+    """How many rounds with sums search for clusters, and how many then settle their centres.
+
+    Where clusters overlap, Lloyd's iteration is slow and what is inferred of their shapes is no help, so that nearly
+    all rounds go to its steps.
+    """
     per_cluster = n * effective_epsilon(context) / n_clusters
-    if context.domain.n_columns <= _GRID_DIMENSIONS or per_cluster < 300:
-        return 2
-    return 3 if per_cluster < 3000 else 4
+    if overlapping:
+        return 1, 3 if per_cluster < 3_000 else 5 if per_cluster < 30_000 else 8
+    if context.domain.n_columns <= _GRID_DIMENSIONS:
+        return 2, 0
+    if per_cluster >= _SETTLED:
+        return 4, 2 if per_cluster < _SETTLED_LONGER else 4
+    return (2 if per_cluster < 300 else 3 if per_cluster < 3_000 else 4), 0
+
+
+def _n_settling(stages: Sequence[Stage]) -> int:
+    return sum(stage.kind == "settle" for stage in stages)
+
+
+def _overlap(context: Context, rounds: Sequence[Round]) -> bool:
+    """Whether the cells of the first round with sums hold less than half of the variance that the marginals show."""
+    looks = [r for r in rounds if isinstance(r.query, HistogramQuery)]
+    with_sums = [r for r in rounds if isinstance(r.query, VoronoiQuery) and r.query.sums != "none"]
+    if not looks or not with_sums:
+        return False
+    variance, start = 0.0, 0
+    for marginal in looks[0].query.marginals:  # type: ignore[attr-defined]
+        shares = denoised(looks[0].noisy[start : start + marginal.size], 1.0)
+        middles = marginal.centers()[:, 0]
+        variance += float(shares @ middles**2 - (shares @ middles) ** 2)
+        start += marginal.size
+    answered = with_sums[0]
+    centers = answered.query.centers  # type: ignore[attr-defined]
+    k = len(centers)
+    deviations = answered.noise.deviation(1.0) * answered.scales
+    sizes = np.maximum(answered.noisy[:k], deviations[:k])[:, None]
+    means = centers + answered.noisy[k:].reshape(centers.shape) / sizes
+    shares = sizes / sizes.sum()
+    spread = shares * (means - (shares * means).sum(axis=0)) ** 2
+    noise = shares * (deviations[k:].reshape(centers.shape) / sizes) ** 2
+    return float((spread - noise).sum()) < _SEPARATED * variance
 
 
 def _sum_strength(context: Context, n: float, share: Fraction) -> float:
@@ -168,17 +265,6 @@ def _first_look(context: Context, n_clusters: int, n: float, share: Fraction) ->
         side = max(2 * n_clusters ** (1 / d), (strength / 10) ** (2 / (2 + d)))
         return GridQuery(sides=(int(np.clip(round(side), 2, int(_MAX_GRID_CELLS ** (1 / d)))),) * d)
     return HistogramQuery.one_way(dimension=d, bins=int(np.clip(2 * np.sqrt(strength / (2 * d)), 4, 32)))
-
-
-def _sums(context: Context, measure: Measure, n: float, stage: Stage, rng: np.random.Generator) -> VoronoiQuery:
-    d, norm = context.domain.n_columns, context.noise.norm
-    centers = _kmeans(measure, stage.n_cells, _RESTARTS_BETWEEN, rng)
-    # A wider radius clips less and adds more noise; more of it is worth its noise the more records there are.
-    strength = _sum_strength(context, n, stage.share)
-    level = float(np.clip(1 - np.sqrt(2 * d) * stage.n_cells / (0.2 * strength), 0.5, 0.998))
-    return VoronoiQuery(
-        centers=centers, sums="relative", radii=_radii(measure, centers, level, norm, context), norm=norm
-    )
 
 
 def _check_affordable(context: Context) -> None:
@@ -201,17 +287,42 @@ def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: np.random.Gene
     ).centers
 
 
-def _radii(measure: Measure, centers: Array, level: float, norm: int, context: Context) -> Array:
-    """A quantile of the distance to the centre in each cell, under the inferred measure."""
+def _radii(measure: Measure, centers: Array, epsilon: float, shift: float, context: Context) -> Array:
+    """For each cell the radius with the least expected error of its mean, under the inferred measure.
+
+    A small radius lets little noise in, and clips. What is clipped alike on all sides only makes the measured step
+    shorter, which inference knows and undoes, noise included; what is clipped on one side is a bias.
+
+    Args:
+        measure: what is inferred so far.
+        centers: (k, d) of the cells.
+        epsilon: of Laplace noise that is as strong as that of the sums.
+        shift: how far a centre may be off, in units of its cell's root mean square distance.
+        context: the terms of the release.
+    """
+    d, norm = context.domain.n_columns, context.noise.norm
     cells = VoronoiQuery(centers=centers, sums="none").cells(measure.points)
     offsets = measure.points - centers[cells]
     distances = np.abs(offsets).sum(axis=1) if norm == 1 else np.sqrt((offsets**2).sum(axis=1))
-    radii = np.full(len(centers), weighted_quantile(distances, measure.weights, level))
+    radii = np.empty(len(centers))
     for cell in range(len(centers)):
         inside = cells == cell
-        if inside.sum() > 5 and measure.weights[inside].sum() > 0:
-            radii[cell] = weighted_quantile(distances[inside], measure.weights[inside], level)
-    return np.asarray(np.clip(radii, 0.02, 2 * context.domain.sum_bound(norm)))
+        if inside.sum() <= 5 or not measure.weights[inside].sum() > 0:
+            inside = np.ones(len(cells), dtype=np.bool_)
+        shares = measure.weights[inside] / measure.weights[inside].sum()
+        size = float(measure.weights[cells == cell].sum())
+        moved = shift**2 * float(shares @ (offsets[inside] ** 2).sum(axis=1))
+        least = np.inf
+        for level in _RADIUS_LEVELS:
+            radius = weighted_quantile(distances[inside], shares, level)
+            kept = np.minimum(1.0, radius / np.maximum(distances[inside], 1e-12))
+            step = float(shares @ kept)
+            bias = (shares * (1.0 - kept)) @ offsets[inside]
+            noise = 2.0 * d * (radius / (epsilon * max(size, 1.0) * max(step, 1e-12))) ** 2
+            error = noise + float(bias @ bias) + (1.0 - step) ** 2 * moved
+            if error < least:
+                least, radii[cell] = error, radius
+    return np.asarray(np.clip(radii, _SMALLEST_RADIUS, 2 * context.domain.sum_bound(norm)))
 
 
 def weighted_quantile(values: Array, weights: Array, level: float) -> float:

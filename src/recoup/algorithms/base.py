@@ -46,6 +46,14 @@ class Clustering(Algorithm, Protocol):
 
 
 @runtime_checkable
+class Settling(Algorithm, Protocol):
+    """An algorithm whose last rounds measure the same centres again and again until they settle."""
+
+    def settling(self, context: Context, rounds: Sequence[Round]) -> int:
+        """How many of these rounds, the last ones, do so: they correct what is inferred from the others."""
+
+
+@runtime_checkable
 class Guarded(Algorithm, Protocol):
     """An algorithm that knows where its released values are too weak to infer from."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from recoup.accounting import as_fraction, rounded_up
-from recoup.algorithms.base import Algorithm
+from recoup.algorithms.base import Algorithm, Settling
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.context import Context
 from recoup.errors import ParameterError
@@ -33,6 +33,11 @@ class Part:
     context: Context
     algorithm: Algorithm
     rounds: tuple[Round, ...]
+
+    @property
+    def n_settling(self) -> int:
+        """How many of the last rounds settled centres, as the algorithm says; none if it says nothing of the kind."""
+        return self.algorithm.settling(self.context, self.rounds) if isinstance(self.algorithm, Settling) else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from recoup.algorithms.lloyd import positive_whole
 from recoup.context import Context
 from recoup.errors import ParameterError, PostprocessDeclined
+from recoup.inference.correction import corrected
 from recoup.inference.diagnostics import Diagnostics, mixing_of, residuals_of
 from recoup.inference.evidence import Evidence, evidence_of
 from recoup.inference.generic import infer_generic, points_for
@@ -154,7 +155,14 @@ def _maximum_entropy_of_any(transcript: Evidence, rng: np.random.Generator, n_po
     if has_cells_alone(transcript.rounds) and len(transcript.parts) > 1:
         measure = infer_joint(transcript, rng, n_points=n_points)
     elif has_cells_alone(transcript.rounds):
-        measure = infer_measure(context, transcript.rounds, rng, n_points=n_points, strength=transcript.strength)
+        measure = infer_measure(
+            context,
+            transcript.rounds,
+            rng,
+            n_points=n_points,
+            strength=transcript.strength,
+            n_settling=transcript.parts[0].n_settling,
+        )
     else:
         measure = infer_generic(transcript, rng, n_points=n_points)
     seconds = {"solver": time.perf_counter() - clock}
@@ -197,8 +205,9 @@ def _maximum_entropy(transcript: Evidence, rng: np.random.Generator, n_points: i
     points = np.concatenate([around_means(cells, context, n_new, rng), moved])
     base = np.full(n_points, total / n_points)
     solution = explain(transcript.rounds, points, base, temperature=temperature)
+    points, weights = corrected(context, transcript.rounds[-1:], points, solution.measure)
     seconds["solver"] = time.perf_counter() - clock
-    return _solved(transcript, points, solution.measure, solution, seconds)
+    return _solved(transcript, points, weights, solution, seconds)
 
 
 def _metropolis(

@@ -8,8 +8,12 @@ Looks that are left out of the support still stand in the rows: nothing that was
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from recoup.context import Context
+from recoup.inference.correction import corrected, solved_and_settled
 from recoup.inference.evidence import Evidence
 from recoup.inference.measure import FIRST_LOOK, Measure, Mixture, drawn_support, explained, temperature_of, total_of
 from recoup.queries.base import Array
@@ -35,8 +39,9 @@ def infer_joint(evidence: Evidence, rng: np.random.Generator, *, n_points: int) 
     Returns:
         The measure of the last pass. The order of the releases changes only the randomness.
     """
-    context, rounds = evidence.context, evidence.rounds
-    total = total_of(context, rounds)
+    context, total = evidence.context, total_of(evidence.context, evidence.rounds)
+    split = [solved_and_settled(part.rounds, part.n_settling) for part in evidence.parts]
+    rounds = tuple(answered for solved, _ in split for answered in solved)
     looks = base_looks(rounds, context.domain.n_columns)
     grids = [r for r in rounds if isinstance(r.query, GridQuery)]
     # A grid that is no part of the base says nothing about how far rows must tilt it.
@@ -44,14 +49,16 @@ def infer_joint(evidence: Evidence, rng: np.random.Generator, *, n_points: int) 
     temperature = max(temperature_of(evidence.strength, weighed), _FEWEST_PSEUDO_RECORDS / total)
     found: Measure | None = None
     for _ in range(_PASSES):
-        points = _support(evidence, looks, found, total, n_points, rng)
+        points = _support(context, rounds, looks, found, total, n_points, rng)
         found = explained(
             context, rounds, points, total, temperature=temperature, tolerance=_TOLERANCE, max_steps=_MAX_STEPS
         )
         if found.solution is None:
             break
     assert found is not None
-    return found
+    settled = [answered for _, late in split for answered in late]
+    points, weights = corrected(context, settled, found.points, found.weights)
+    return replace(found, points=points, weights=weights)
 
 
 def base_looks(rounds: tuple[Round, ...], n_columns: int) -> list[Round]:
@@ -92,16 +99,22 @@ def has_means(answered: Round) -> bool:
 
 
 def _support(
-    evidence: Evidence, looks: list[Round], last: Measure | None, total: float, n_points: int, rng: np.random.Generator
+    context: Context,
+    rounds: tuple[Round, ...],
+    looks: list[Round],
+    last: Measure | None,
+    total: float,
+    n_points: int,
+    rng: np.random.Generator,
 ) -> Array:
     """An equal number of points from each look, each with its share of points around cells and of the last pass."""
-    others = [r for r in evidence.rounds if not isinstance(r.query, FIRST_LOOK)]
+    others = [r for r in rounds if not isinstance(r.query, FIRST_LOOK)]
     if not looks:
-        return drawn_support(evidence.context, others, last, total, n_points, rng, _AROUND_MEANS)
+        return drawn_support(context, others, last, total, n_points, rng, _AROUND_MEANS)
     others = [r for r in others if has_means(r)]
     edges = np.linspace(0, n_points, len(looks) + 1).astype(int)
     parts = [
-        drawn_support(evidence.context, [look, *others], last, total, int(n), rng, Mixture())
+        drawn_support(context, [look, *others], last, total, int(n), rng, Mixture())
         for look, n in zip(looks, np.diff(edges), strict=True)
     ]
     return np.concatenate(parts)

@@ -8,13 +8,14 @@ mass is. Everything is a function of the rounds and harmless randomness.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recoup.algorithms.initial import uniform_points
 from recoup.context import Context
+from recoup.inference.correction import corrected, solved_and_settled
 from recoup.inference.fine_grid import coarse_cells, reachable_cells
 from recoup.inference.maxent import rows_of
 from recoup.inference.newton import Solution, solve
@@ -70,6 +71,7 @@ def infer_measure(
     mixture: Mixture | None = None,
     tolerance: float = 0.03,
     strength: float | None = None,
+    n_settling: int = 0,
 ) -> Measure:
     """Infer a measure from rounds of any mix of counts and sums.
 
@@ -82,23 +84,27 @@ def infer_measure(
         mixture: the composition of the support.
         tolerance: the duality gap, in nats for each noisy value, at which the solver stops.
         strength: the epsilon of Laplace noise that all rounds together are worth; by default the context's.
+        n_settling: how many of the last rounds settled centres.
 
     Returns:
-        The measure of the last pass.
+        The measure of the last pass, moved to what the last rounds measured.
     """
     mixture = Mixture() if mixture is None else mixture
     total = total_of(context, rounds)
+    strength = strength_of(context, rounds) if strength is None else strength
+    rounds, settled = solved_and_settled(rounds, n_settling)
     found: Measure | None = None
     for _ in range(n_passes):
         points = drawn_support(context, rounds, found, total, n_points, rng, mixture)
-        temperature = temperature_of(strength_of(context, rounds) if strength is None else strength, rounds)
+        temperature = temperature_of(strength, rounds)
         found = explained(
             context, rounds, points, total, temperature=temperature, tolerance=tolerance, max_steps=_MAX_STEPS
         )
         if found.solution is None:
             break
     assert found is not None
-    return found
+    points, weights = corrected(context, settled, found.points, found.weights)
+    return replace(found, points=points, weights=weights)
 
 
 def explained(

@@ -16,10 +16,12 @@ from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.significance import without_noise
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import Array
+from recoup.queries.voronoi import VoronoiQuery
 from recoup.transcript import Transcript
 
 _LLOYD_RESTARTS = 10  # beside the last iterate, which is a good start
 _RESTARTS = 40
+_CLEARLY_BETTER = 0.99
 
 
 def refit(
@@ -101,6 +103,12 @@ def refit(
         last = algorithm.estimate(context, transcript.rounds)
         from_last = weighted_kmeans(points, weights, wanted, n_restarts=0, rng=rng, starts=last[None])
         found = min(found, from_last, key=lambda clustering: clustering.inertia)
+    last = transcript.rounds[-1].query if transcript.rounds else None
+    if isinstance(last, VoronoiQuery) and last.sums == "relative" and last.n_cells == wanted:
+        # The means of these cells were measured; those of other clusters are only inferred.
+        measured = weighted_kmeans(points, weights, wanted, n_restarts=0, rng=rng, starts=last.centers[None])
+        if found.inertia > _CLEARLY_BETTER * measured.inertia:
+            found = measured
     return in_order(context.domain.from_unit(context.domain.clip(found.centers)))
 
 

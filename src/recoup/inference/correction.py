@@ -1,0 +1,238 @@
+"""What was measured wins: the inferred data is moved until it has the means and sizes that the last rounds measured.
+
+Maximum entropy weighs points that were drawn from coarse looks. Where a column is zero for nearly everybody, no such
+point lies at zero, and no budget moves the inferred mean there. The last rounds measured counts and means of their
+cells. What these say beyond their noise is an error of the model: the points of a cell are moved by it, column by
+column, and its weight is changed. Each round is compared with what all rounds before it predicted, so it is a
+measurement that the model has not followed yet; one that tells nothing new changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, log_ndtr
+
+from recoup.context import Context
+from recoup.queries.base import Array
+from recoup.queries.voronoi import VoronoiQuery
+from recoup.transcript import Round
+
+# Spreads of the model's error that are tried, in units of the typical noise.
+_RATIOS = 2.0 ** np.arange(-2.0, 16.0)
+_NULL_VALUES = (
+    10.0  # as many values without an error are taken for granted: a large draw of noise must not look like one
+)
+_COMMON_VALUES = 5.0  # what all columns tell counts as so many values of each
+_MIXTURE_STEPS = 40
+_EVIDENCE = 3.0  # nats by which errors of the model must explain offsets better than noise alone
+_PASSES = 4  # points that cross into another cell, or are clipped, leave a little of a shift to do
+_SMALLEST_ROOM = 1e-12
+
+
+class Corrected(NamedTuple):
+    """A measure that was moved: (m, d) points of the unit domain, and their (m,) weights."""
+
+    points: Array
+    weights: Array
+
+
+class Misfit(NamedTuple):
+    """Where a round differs from what a measure predicts for it, in the unit domain.
+
+    Attributes:
+        sizes: (k,) records of each cell, by the measure.
+        more: (k,) records that were measured beyond these.
+        more_error: (k,) the standard deviation of their noise.
+        offsets: (k, d) measured minus predicted mean.
+        offset_errors: (k, d) the standard deviations of their noise.
+    """
+
+    sizes: Array
+    more: Array
+    more_error: Array
+    offsets: Array
+    offset_errors: Array
+
+
+def solved_and_settled(rounds: Sequence[Round], n_settling: int) -> tuple[Sequence[Round], Sequence[Round]]:
+    """Which rounds the solver explains, and which then correct what it gave.
+
+    Args:
+        rounds: of one release.
+        n_settling: how many of the last settled centres: their cells hardly differ, so they would be nearly the same
+            rows again and again.
+
+    Returns:
+        The rounds before these; and the last of them that measured means, followed by those that settled.
+    """
+    solved = rounds[: len(rounds) - n_settling]
+    with_means = [answered for answered in solved if _means_of(answered) is not None]
+    return solved, [*with_means[-1:], *rounds[len(solved) :]]
+
+
+def _means_of(answered: Round) -> VoronoiQuery | None:
+    query = answered.query
+    return query if isinstance(query, VoronoiQuery) and query.sums != "none" else None
+
+
+def corrected(context: Context, rounds: Sequence[Round], points: Array, weights: Array) -> Corrected:
+    """Move a measure, round by round, to what the rounds measured, as far as that stands out from their noise.
+
+    Args:
+        context: the terms of the release.
+        rounds: with counts and sums in cells, in their order.
+        points: (m, d) in the unit domain.
+        weights: (m,).
+
+    Returns:
+        The measure, of the same total. Where noise explains every difference, it is the one that was given.
+    """
+    for answered in rounds:
+        points, weights = _corrected_by(context, answered, points, weights)
+    return Corrected(points, weights)
+
+
+def misfit_of(answered: Round, points: Array, weights: Array) -> Misfit:
+    """Compare counts and means of a round's cells with those of a measure.
+
+    Args:
+        answered: a round of counts and sums in cells.
+        points: (m, d) in the unit domain.
+        weights: (m,).
+    """
+    query = answered.query
+    assert isinstance(query, VoronoiQuery)
+    k, d = query.centers.shape
+    cells = query.cells(points)
+    sizes = np.bincount(cells, weights, minlength=k)
+    deviations = answered.noise.deviation(1.0) * answered.scales
+    divisor = np.maximum(sizes, deviations[:k])[:, None]
+    predicted = _sums(cells, weights, query.values(points, cells), k)
+    measured = answered.noisy[k:].reshape(k, d)
+    return Misfit(
+        sizes,
+        answered.noisy[:k] - sizes,
+        deviations[:k],
+        (measured - predicted) / divisor,
+        deviations[k:].reshape(k, d) / divisor,
+    )
+
+
+def expected_error(offsets: Array, errors: Array, law: str) -> Array:
+    """The part of offsets that is expected to be an error of the model, not noise.
+
+    The model's errors are taken to be symmetric, of a law that is itself estimated: a mixture of Gaussians of spreads
+    from none to the whole range, first for all columns together, then for each column with these as its prior. Noise of
+    known law explains what it can; an error that no noise makes is taken as it was measured.
+
+    Args:
+        offsets: (k, d) measured minus predicted.
+        errors: (k, d) standard deviations of the noise.
+        law: of the noise, "laplace" or "gaussian".
+
+    Returns:
+        (k, d) posterior means.
+    """
+    typical = float(np.exp(np.mean(np.log(errors))))
+    spreads = typical * _RATIOS
+    none = _log_density(offsets, errors, 0.0, law)
+    logs = np.stack([none, *(_log_density(offsets, errors, spread, law) for spread in spreads)])
+    densities = np.exp(logs - logs.max(axis=0))
+    prior = np.zeros((len(logs), 1))
+    prior[0] = _NULL_VALUES
+    common = _mixture(densities.reshape(len(logs), -1, 1), prior)
+    shares = _mixture(densities, _COMMON_VALUES * common)
+    posterior = shares[:, None, :] * densities
+    gains = np.log(posterior.sum(axis=0) / densities[0]).sum(axis=0)
+    together = np.log((common[:, None, :] * densities).sum(axis=0) / densities[0]).sum()
+    posterior /= posterior.sum(axis=0)
+    means = np.stack([_posterior_mean(offsets, errors, spread, law) for spread in spreads])
+    real = (gains > _EVIDENCE) | (together > _EVIDENCE)
+    return np.where(real, (posterior[1:] * means).sum(axis=0), 0.0)
+
+
+def _mixture(densities: Array, prior: Array) -> Array:
+    """Shares of the components, (l, d), from the densities of all values, (l, k, d), and a prior in numbers of values."""
+    shares = np.full((len(densities), densities.shape[2]), 1.0 / len(densities))
+    for _ in range(_MIXTURE_STEPS):
+        posterior = shares[:, None, :] * densities
+        posterior /= posterior.sum(axis=0)
+        shares = posterior.sum(axis=1) + prior
+        shares /= shares.sum(axis=0)
+    return shares
+
+
+def _posterior_mean(offsets: Array, errors: Array, spread: float, law: str) -> Array:
+    """The mean of a Gaussian error of this spread, given its sum with noise."""
+    if law == "gaussian":
+        return np.asarray(offsets * spread**2 / (spread**2 + errors**2))
+    scale = errors / np.sqrt(2.0)
+    above, mean_above = _half(offsets, scale, spread)
+    below, mean_below = _half(-offsets, scale, spread)
+    part = expit(above - below)
+    return np.asarray(part * mean_above - (1.0 - part) * mean_below)
+
+
+def _half(x: Array, scale: Array, spread: float) -> tuple[Array, Array]:
+    """Of the error's law given an offset x: log weight and mean of the half below x."""
+    alpha = x / spread - spread / scale
+    log_mass = log_ndtr(alpha)
+    tail = np.exp(-0.5 * alpha**2 - 0.5 * np.log(2.0 * np.pi) - log_mass)
+    return -x / scale + log_mass, spread**2 / scale - spread * tail
+
+
+def _log_density(offsets: Array, errors: Array, spread: float, law: str) -> Array:
+    """Of noise plus a Gaussian error of this spread, up to a constant."""
+    if law == "gaussian":
+        variance = errors**2 + spread**2
+        return np.asarray(-0.5 * np.log(variance) - 0.5 * offsets**2 / variance)
+    scale = errors / np.sqrt(2.0)
+    if spread == 0.0:
+        return np.asarray(-np.abs(offsets) / scale - np.log(scale))
+    ratio = spread / scale
+    below = -offsets / scale + log_ndtr(offsets / spread - ratio)
+    above = offsets / scale + log_ndtr(-offsets / spread - ratio)
+    return np.asarray(0.5 * ratio**2 + np.logaddexp(below, above) - np.log(scale))
+
+
+def _corrected_by(context: Context, answered: Round, points: Array, weights: Array) -> Corrected:
+    query, law = answered.query, answered.mechanism
+    assert isinstance(query, VoronoiQuery)
+    weights = _resized(query, misfit_of(answered, points, weights), law, points, weights)
+    misfit = misfit_of(answered, points, weights)
+    wanted = expected_error(misfit.offsets, misfit.offset_errors, law)
+    left = wanted
+    for _ in range(_PASSES):
+        points = _shifted(context, query, points, weights, left)
+        left = wanted - (misfit.offsets - misfit_of(answered, points, weights).offsets)
+    return Corrected(points, weights)
+
+
+def _resized(query: VoronoiQuery, misfit: Misfit, law: str, points: Array, weights: Array) -> Array:
+    more, error = misfit.more[:, None], misfit.more_error[:, None]
+    sizes = np.maximum(misfit.sizes + expected_error(more, error, law)[:, 0], 0.0)
+    factors = np.divide(sizes, misfit.sizes, out=np.ones_like(sizes), where=misfit.sizes > 0)
+    changed = weights * factors[query.cells(points)]
+    return np.asarray(changed * (weights.sum() / changed.sum())) if changed.sum() > 0 else weights
+
+
+def _shifted(context: Context, query: VoronoiQuery, points: Array, weights: Array, shifts: Array) -> Array:
+    """Draw the points of each cell towards that end of a column's range which lies in the direction of its shift.
+
+    All of them in proportion to how far they are from it, so that none leaves the range, and points near the end crowd
+    there as a spike would.
+    """
+    k = len(shifts)
+    cells = query.cells(points)
+    sizes = np.maximum(np.bincount(cells, weights, minlength=k), _SMALLEST_ROOM)
+    means = _sums(cells, weights, points, k) / sizes[:, None]
+    ends = np.sign(shifts)
+    part = np.minimum(np.abs(shifts) / np.maximum(np.abs(ends - means), _SMALLEST_ROOM), 1.0)
+    return context.domain.clip(points + part[cells] * (ends[cells] - points))
+
+
+def _sums(cells: Array, weights: Array, values: Array, k: int) -> Array:
+    return np.stack([np.bincount(cells, weights * column, minlength=k) for column in values.T], axis=1)
