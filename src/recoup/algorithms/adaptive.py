@@ -18,7 +18,7 @@ import numpy as np
 from recoup.algorithms.lloyd import positive_whole
 from recoup.context import Context, Request
 from recoup.errors import ParameterError
-from recoup.inference.measure import Measure, denoised, effective_epsilon, infer_measure, total_of
+from recoup.inference.measure import Measure, effective_epsilon, infer_measure, total_of
 from recoup.inference.significance import without_noise
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import MAX_SIZE, Array, Query, check_size
@@ -39,7 +39,6 @@ _RESTARTS_BETWEEN, _RESTARTS_FOR_CLUSTERS = 12, 40
 # N epsilon / K from which on centres are settled, and settled in more rounds.
 _SETTLED, _SETTLED_LONGER = 20_000, 200_000
 _SEARCH_PART = Fraction(1, 6)  # of what is spent on sums, a round before centres are settled
-_SEPARATED = 0.5  # of the variance between cells: below, clusters overlap
 # The distance by which centres may be off, in units of a cell's root mean square distance from its centre.
 _SHIFT_SEARCHING, _SHIFT_SETTLING = 0.5, 0.2
 _RADIUS_LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
@@ -128,8 +127,7 @@ class AdaptiveKMeans:
         n_first = 1 if context.n_records is not None else 2
         # The plan must not change on the way, or its shares would not add up: later totals do not enter it.
         n = total_of(context, rounds[:n_first]) if rounds else float(context.n_records or 1)
-        overlapping = context.domain.n_columns > _MANY_DIMENSIONS and _overlap(context, rounds)
-        return plan_stages(context, self.n_clusters, n, overlapping=overlapping), n
+        return plan_stages(context, self.n_clusters, n), n
 
     def _next_centers(self, last: Query, measure: Measure, stage: Stage, rng: np.random.Generator) -> Array:
         """K-means of the measure; where centres settle, Lloyd's iteration from where they were."""
@@ -167,15 +165,13 @@ class Stage(NamedTuple):
         )
 
 
-def plan_stages(context: Context, n_clusters: int, n: float, *, overlapping: bool = False) -> tuple[Stage, ...]:
+def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...]:
     """The rounds of the adaptive algorithm, from public numbers alone.
 
     Args:
         context: the terms of the release.
         n_clusters: K.
         n: a rough number of records; a total is asked for first if the context declares none.
-        overlapping: in more than ten columns, whether the first round with sums has shown that clusters overlap; the
-            rounds up to and including that one do not depend on it.
 
     Returns:
         The stages; their shares add up to 1.
@@ -196,29 +192,20 @@ def plan_stages(context: Context, n_clusters: int, n: float, *, overlapping: boo
     n_cells = int(np.clip(n * effective_epsilon(context, float(share)) / 8, max(3 * k, 60), max(3 * k, 150)))
     stages += [Stage("counts", share, n_cells)] * n_counts
     left = 1 - sum((stage.share for stage in stages), Fraction(0))
-    n_sums, n_settling = _n_sum_rounds(context, k, n, overlapping=overlapping)
-    part = _SEARCH_PART if n_settling else Fraction(1, n_sums)
-    parts = [part] * n_sums
-    if many and not n_settling:  # the first as if centres were settled: whether they are is not known before it
-        parts = [_SEARCH_PART, *[(1 - _SEARCH_PART) / (n_sums - 1)] * (n_sums - 1)]
-    strength = _sum_strength(context, n, left * parts[0])
+    n_sums, n_settling = _n_sum_rounds(context, k, n)
+    part = left * (_SEARCH_PART if n_settling else Fraction(1, n_sums))
+    strength = _sum_strength(context, n, part)
     most = float(np.clip(0.085 * strength / d, k, max(k, min(3 * k, MAX_SIZE // (1 + d)))))
-    n_steps = 3 if n_settling else max(n_sums - 1, 1)
-    for step, part in enumerate(parts):
-        stages.append(Stage("sums", left * part, max(k, round(most * (k / most) ** (step / n_steps)))))
-    settled = left * (1 - sum(parts, Fraction(0)))
-    return (*stages, *[Stage("settle", settled / max(n_settling, 1), k)] * n_settling)
+    for step in range(n_sums):
+        stages.append(Stage("sums", part, max(k, round(most * (k / most) ** (step / max(n_sums - 1, 1))))))
+    if n_settling:
+        stages += [Stage("settle", (left - n_sums * part) / n_settling, k)] * n_settling
+    return tuple(stages)
 
 
-def _n_sum_rounds(context: Context, n_clusters: int, n: float, *, overlapping: bool) -> tuple[int, int]:
-    """How many rounds with sums search for clusters, and how many then settle their centres.
-
-    Where clusters overlap, Lloyd's iteration is slow and what is inferred of their shapes is no help, so that nearly
-    all rounds go to its steps.
-    """
+def _n_sum_rounds(context: Context, n_clusters: int, n: float) -> tuple[int, int]:
+    """How many rounds with sums search for clusters, and how many then settle their centres."""
     per_cluster = n * effective_epsilon(context) / n_clusters
-    if overlapping:
-        return 1, 3 if per_cluster < 3_000 else 5 if per_cluster < 30_000 else 8
     if context.domain.n_columns <= _GRID_DIMENSIONS:
         return 2, 0
     if per_cluster >= _SETTLED:
@@ -228,30 +215,6 @@ def _n_sum_rounds(context: Context, n_clusters: int, n: float, *, overlapping: b
 
 def _n_settling(stages: Sequence[Stage]) -> int:
     return sum(stage.kind == "settle" for stage in stages)
-
-
-def _overlap(context: Context, rounds: Sequence[Round]) -> bool:
-    """Whether the cells of the first round with sums hold less than half of the variance that the marginals show."""
-    looks = [r for r in rounds if isinstance(r.query, HistogramQuery)]
-    with_sums = [r for r in rounds if isinstance(r.query, VoronoiQuery) and r.query.sums != "none"]
-    if not looks or not with_sums:
-        return False
-    variance, start = 0.0, 0
-    for marginal in looks[0].query.marginals:  # type: ignore[attr-defined]
-        shares = denoised(looks[0].noisy[start : start + marginal.size], 1.0)
-        middles = marginal.centers()[:, 0]
-        variance += float(shares @ middles**2 - (shares @ middles) ** 2)
-        start += marginal.size
-    answered = with_sums[0]
-    centers = answered.query.centers  # type: ignore[attr-defined]
-    k = len(centers)
-    deviations = answered.noise.deviation(1.0) * answered.scales
-    sizes = np.maximum(answered.noisy[:k], deviations[:k])[:, None]
-    means = centers + answered.noisy[k:].reshape(centers.shape) / sizes
-    shares = sizes / sizes.sum()
-    spread = shares * (means - (shares * means).sum(axis=0)) ** 2
-    noise = shares * (deviations[k:].reshape(centers.shape) / sizes) ** 2
-    return float((spread - noise).sum()) < _SEPARATED * variance
 
 
 def _sum_strength(context: Context, n: float, share: Fraction) -> float:

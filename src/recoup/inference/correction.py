@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, log_ndtr
 
 from recoup.context import Context
@@ -107,7 +108,7 @@ def misfit_of(answered: Round, points: Array, weights: Array) -> Misfit:
     assert isinstance(query, VoronoiQuery)
     k, d = query.centers.shape
     cells = query.cells(points)
-    sizes = np.bincount(cells, weights, minlength=k)
+    sizes = np.asarray(np.bincount(cells, weights, minlength=k), dtype=np.float64)
     deviations = answered.noise.deviation(1.0) * answered.scales
     divisor = np.maximum(sizes, deviations[:k])[:, None]
     predicted = _sums(cells, weights, query.values(points, cells), k)
@@ -155,7 +156,7 @@ def expected_error(offsets: Array, errors: Array, law: str) -> Array:
 
 
 def _mixture(densities: Array, prior: Array) -> Array:
-    """Shares of the components, (l, d), from the densities of all values, (l, k, d), and a prior in numbers of values."""
+    """Shares of the components, (l, d), from the densities of values, (l, k, d), and a prior in numbers of values."""
     shares = np.full((len(densities), densities.shape[2]), 1.0 / len(densities))
     for _ in range(_MIXTURE_STEPS):
         posterior = shares[:, None, :] * densities
@@ -234,5 +235,5 @@ def _shifted(context: Context, query: VoronoiQuery, points: Array, weights: Arra
     return context.domain.clip(points + part[cells] * (ends[cells] - points))
 
 
-def _sums(cells: Array, weights: Array, values: Array, k: int) -> Array:
+def _sums(cells: NDArray[np.int64], weights: Array, values: Array, k: int) -> Array:
     return np.stack([np.bincount(cells, weights * column, minlength=k) for column in values.T], axis=1)

@@ -103,10 +103,10 @@ def refit(
         last = algorithm.estimate(context, transcript.rounds)
         from_last = weighted_kmeans(points, weights, wanted, n_restarts=0, rng=rng, starts=last[None])
         found = min(found, from_last, key=lambda clustering: clustering.inertia)
-    last = transcript.rounds[-1].query if transcript.rounds else None
-    if isinstance(last, VoronoiQuery) and last.sums == "relative" and last.n_cells == wanted:
+    asked = transcript.rounds[-1].query if transcript.rounds else None
+    if isinstance(asked, VoronoiQuery) and asked.sums == "relative" and asked.n_cells == wanted:
         # The means of these cells were measured; those of other clusters are only inferred.
-        measured = weighted_kmeans(points, weights, wanted, n_restarts=0, rng=rng, starts=last.centers[None])
+        measured = weighted_kmeans(points, weights, wanted, n_restarts=0, rng=rng, starts=asked.centers[None])
         if found.inertia > _CLEARLY_BETTER * measured.inertia:
             found = measured
     return in_order(context.domain.from_unit(context.domain.clip(found.centers)))
