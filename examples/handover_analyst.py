@@ -28,7 +28,7 @@ def draw(path: Path, transcript: recoup.Transcript, inferred: recoup.InferredDat
     axes[1].set_title("how well they are explained", fontsize=11)
     axes[2].fill_between(curve.n_clusters, curve.loss_low, curve.loss_high, color=plots.SKY, alpha=0.4)
     axes[2].plot(curve.n_clusters, curve.loss, color=plots.BLUE, marker="o")
-    axes[2].axvline(curve.suggested, color=plots.RED, linestyle="--", label=f"suggested: {curve.suggested}")
+    axes[2].axvline(curve.suggested, color=plots.RED, linestyle="--", label=f"{curve.suggested} ({curve.outcome})")
     axes[2].set_title("how many clusters", fontsize=11)
     axes[2].set_xlabel("clusters")
     axes[2].set_ylabel("inferred loss")
@@ -49,11 +49,11 @@ def main() -> None:
     print(f"{promise['statement']}: epsilon {promise['epsilon']:g}, delta {promise['delta']:g}, {promise['unit']}.")
 
     inferred = recoup.infer(transcript, random_state=0)
-    curve = recoup.suggest_clusters(inferred, k_max=8, domain=transcript.context.domain, random_state=0)
+    curve = recoup.suggest_clusters(inferred, k_max=8, transcript=transcript)
     centers = recoup.refit(transcript, inferred, n_clusters=curve.suggested, random_state=0)
     found = intervals(transcript, inferred, centers, random_state=0)
     columns = transcript.context.domain.columns
-    print(f"{curve.suggested} clusters are suggested; in each of them, with 90 % intervals:")
+    print(f"{curve.sentence} The centres of {curve.suggested}, with 90 % intervals:")
     for k, center in enumerate(centers):
         ends = zip(columns, center, found.center_low[k], found.center_high[k], strict=True)
         print("  " + "; ".join(f"{name} {value:.1f} ({low:.1f} to {high:.1f})" for name, value, low, high in ends))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from recoup import Box, KMeans, PrivateKMeans, Transcript, infer, refit, release
+from recoup import Box, KMeans, PrivateKMeans, Transcript, infer, refit, release, suggest_clusters
 from recoup.cli import app
 from recoup.commands import output as out
 from recoup.inference.doubt import doubtful
@@ -65,6 +65,33 @@ def test_cluster_infer_report_and_the_lines_on_the_page_agree(folder, method, se
     names = {}
     exec(reported["reproduce"]["python"].replace('"transcript.json"', '"out/transcript.json"'), names)
     assert names["centers"].tolist() == clustered["centers"]
+
+
+def test_python_without_a_seed_gives_what_commands_and_the_report_give(folder, monkeypatch):
+    monkeypatch.setattr("recoup.inference.intervals._DRAWS", 9)
+    monkeypatch.setattr("recoup.inference.choose._DRAWS", 9)
+    model = PrivateKMeans(4, 2, {"a": (0, 10), "b": (0, 10)}).fit("t.csv", transcript_path="t.json")
+    transcript = Transcript.load("t.json")
+    inferred = infer(transcript)
+    centers = refit(transcript, inferred)
+    assert centers.tolist() == model.cluster_centers_.tolist() == read("infer", "t.json")["centers"]
+    np.testing.assert_array_equal(infer(transcript).weights, inferred.weights)
+    reported = read("report", "t.json")
+    rows = reported["centers"]["rows"]
+    assert [row["values"] for row in rows] == centers.tolist()
+    for found in (intervals(transcript, inferred, centers), model.intervals()):
+        assert [row["low"] for row in rows] == found.center_low.tolist()
+        assert [row["high"] for row in rows] == found.center_high.tolist()
+    curve, choice = suggest_clusters(inferred, transcript=transcript), reported["choice"]
+    for name in ("suggested", "outcome", "sentence"):
+        assert getattr(curve, name) == choice[name]
+    for name, values in (("loss", curve.loss), ("low", curve.loss_low), ("high", curve.loss_high)):
+        assert choice[name] == (values / curve.loss[0]).tolist()
+    # A seed of one's own is another reading, and samples are drawn anew.
+    assert infer(transcript, random_state=1).weights.tolist() != inferred.weights.tolist()
+    assert inferred.sample(50).tolist() != inferred.sample(50).tolist()
+    said = run("report", "t.json", "--no-intervals").stderr
+    assert "How many clusters? Not conclusive: " in said
 
 
 def test_the_page_of_a_fitted_model_gives_its_centres_again(folder):

@@ -21,7 +21,7 @@ QUICK = {name: fit for name, fit in demo.METHODS.items() if name.startswith("DP-
 def fewer_draws(monkeypatch):
     # Intervals have tests of their own; here only that they reach the report matters.
     monkeypatch.setattr("recoup.inference.intervals._DRAWS", 9)
-    monkeypatch.setattr("recoup.report.choice._DRAWS", 9)
+    monkeypatch.setattr("recoup.inference.choose._DRAWS", 9)
 
 
 @pytest.fixture(scope="module")

@@ -315,6 +315,8 @@ def test_intervals_and_the_curve_are_on_the_page(adaptive, with_intervals):
     assert found["chosen"] == 3
     assert found["n_clusters"] == list(range(1, 9))
     assert found["loss"][0] == 1.0
+    assert (found["suggested"], found["outcome"]) == (3, "conclusive")
+    assert f"{found['sentence']} 3 were asked for." in page.words
     assert all(low <= loss <= high for low, loss, high in zip(found["low"], found["loss"], found["high"], strict=True))
     assert "90 % interval" in page.words
     assert page.data["interval"]["level"] == 0.9
@@ -323,6 +325,19 @@ def test_intervals_and_the_curve_are_on_the_page(adaptive, with_intervals):
     for cluster in with_intervals["profiles"]["clusters"]:
         assert cluster["size_low"] <= cluster["size"] <= cluster["size_high"]
         assert f"{count(cluster['size_low'])} to {count(cluster['size_high'])}" in page.words
+
+
+@pytest.mark.parametrize(
+    ("suggested", "outcome", "mark"),
+    [(8, "at least", "at least 8"), (1, "not conclusive", None), (5, "conclusive", "suggested: 5")],
+)
+def test_a_suggestion_is_shown_for_what_it_is(with_intervals, suggested, outcome, mark):
+    words = {"suggested": suggested, "outcome": outcome, "sentence": "What it is."}
+    text = render(with_intervals | {"choice": with_intervals["choice"] | words})
+    page = Page(text)
+    assert "What it is. 3 were asked for." in page.words
+    assert ("dot suggested" in text) == (mark is not None)
+    assert mark is None or mark in page.words
 
 
 def test_chains_are_shown_with_their_diagnostics():

@@ -130,4 +130,6 @@ def report(
             out.say(facts["answer"]["note"])
     else:
         out.say(f"{facts['title']}{kind}: the algorithm ran elsewhere, so the page has no answer of its own.")
+    if facts["choice"] is not None:
+        out.say(f"How many clusters? {facts['choice']['sentence']}")
     out.say(f"Open {output}.")

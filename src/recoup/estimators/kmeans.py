@@ -20,7 +20,7 @@ from recoup.curator.rivals.base import release_model
 from recoup.curator.rivals.registry import RIVALS, rival_of
 from recoup.driver import release
 from recoup.errors import ParameterError
-from recoup.estimators.base import PrivateEstimator, harmless
+from recoup.estimators.base import PrivateEstimator
 from recoup.inference.infer import METHODS, NEED_MEANS, Method, infer
 from recoup.inference.intervals import Intervals, intervals
 from recoup.inference.reading import seed_for
@@ -201,8 +201,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             raise ParameterError(f"intervals need a transcript, and {self.algorithm} releases none.")
         if self.inferred_ is None:
             raise ParameterError('intervals need inferred data: fit with another postprocess than "none".')
-        rng = harmless(self.random_state)
-        return intervals(self.transcript_, self.inferred_, self.cluster_centers_, level=level, random_state=rng)
+        return intervals(self.transcript_, self.inferred_, self.cluster_centers_, level=level, random_state=self._seed)
 
     def report(
         self, path: str | os.PathLike[str], *, level: float = 0.9, intervals: bool = True, title: str | None = None

@@ -2,13 +2,15 @@
 
 The rule is the gap statistic (Tibshirani, Walther and Hastie): the log loss is compared with that of uniform points in
 a box along the data's principal axes, which have no clusters; the number of clusters is the smallest whose gap is
-within one standard error of the largest. Unlike rules on the curve's shape alone it can answer 1.
+within one standard error of the largest. Unlike rules on the curve's shape alone it can answer 1. It knows nothing of
+the noise of the release, so with the transcript at hand its answer is lowered to what can be told apart, and it is
+called conclusive only where it need not be and the curve has a bend.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,8 @@ from recoup.algorithms.adaptive import weighted_quantile
 from recoup.algorithms.lloyd import positive_whole
 from recoup.domain import Domain
 from recoup.errors import ParameterError
-from recoup.inference.inferred import InferredDataset
+from recoup.inference.apart import told_apart, two_would_show
+from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.intervals import UnitData, draws_for, error_at, one_transcript, over_simulated
 from recoup.kernels.weighted_kmeans import Clustering, weighted_inertia, weighted_kmeans
 from recoup.queries.base import Array
@@ -28,6 +31,10 @@ _TAIL = 0.005  # of the weight on either side that a range leaves out: inferred 
 _RESTARTS, _REFERENCE_RESTARTS = 8, 2
 _REFERENCES, _REFERENCE_POINTS = 10, 2_000
 _SMALLEST = 1e-12  # of the loss of one cluster: below this a loss is zero
+_SMALLEST_RANGE, _LARGEST_RANGE = 8, 20
+_DRAWS, _LEVEL_OF_DRAWS = 19, 0.95  # the curve is looked at, not read off
+
+Outcome = Literal["conclusive", "at least", "not conclusive"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,7 +48,9 @@ class ClusterCurve:
         loss_high: (k_max,) upper ends.
         gap: (k_max,) how much lower the log of the loss is than without clusters.
         gap_error: (k_max,) the standard error of the gap's reference.
-        suggested: the number of clusters by the gap statistic.
+        suggested: the number of clusters by the gap statistic; with a transcript at most as many as it tells apart.
+        outcome: "conclusive" if there are so many, "at least" if there may be more, else "not conclusive".
+        sentence: the suggestion and its outcome in words.
     """
 
     n_clusters: NDArray[np.int64]
@@ -51,12 +60,19 @@ class ClusterCurve:
     gap: Array
     gap_error: Array
     suggested: int
+    outcome: Outcome
+    sentence: str
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether there are as many clusters as suggested: neither fewer nor more."""
+        return self.outcome == "conclusive"
 
 
 def suggest_clusters(
     inferred: InferredDataset,
     *,
-    k_max: int = 12,
+    k_max: int | None = None,
     transcript: Transcript | None = None,
     domain: Domain | None = None,
     level: float = 0.9,
@@ -67,20 +83,22 @@ def suggest_clusters(
 
     Args:
         inferred: a data set with more than k_max points.
-        k_max: the largest number of clusters to look at.
+        k_max: the largest number of clusters to look at; by default 8, or somewhat more than the transcript's.
         transcript: what the data was inferred from. With it the intervals hold the noise of the release, by simulated
-            transcripts as in `intervals`; without it, only the spread of the loss between samples of as many records.
-        domain: scales each column to [-1, 1] by its bounds; by default the transcript's. Without either, each column
-            is divided by half the range of its inner 99 % of the weight.
+            transcripts as in `intervals`, and the suggestion is held against them; without it they hold only the spread
+            of the loss between samples of as many records, and no suggestion is conclusive.
+        domain: scales each column to [-1, 1] by its bounds, where there is no transcript, whose domain is used.
+            Without either, each column is divided by half the range of its inner 99 % of the weight.
         level: the wanted coverage of the intervals.
-        n_draws: simulated transcripts.
-        random_state: harmless randomness.
+        n_draws: simulated transcripts of the intervals; by default 19, or as many as a level above 0.95 needs.
+        random_state: harmless randomness; by default the seed by which the report reads.
 
     Returns:
-        The curve and the suggestion.
+        The curve and the suggestion, with what it is worth.
 
-    Guarantees: reads nothing but its arguments, so it costs no privacy. The curve speaks of the inferred data, which is
-    smoother than the records: where clusters are tight, the records' own loss is below it.
+    Guarantees: reads nothing but its arguments, so it costs no privacy. How often a conclusive suggestion is right is
+    measured, not proved (`docs/intervals.md`). The curve speaks of the inferred data, which is smoother than the
+    records: where clusters are tight, the records' own loss is below it.
 
     >>> from recoup import InferredDataset
     >>> rng = np.random.default_rng(0)
@@ -89,10 +107,16 @@ def suggest_clusters(
     >>> suggest_clusters(data, k_max=6, random_state=0).suggested
     3
     """
-    k_max = positive_whole(k_max, "k_max")
-    n_draws = draws_for(level, n_draws)
     if transcript is not None:
         one_transcript(transcript, "intervals of the curve")
+        if domain is not None and domain != transcript.context.domain:
+            raise ParameterError("domain is another than the transcript's: leave one of the two out.")
+        domain = transcript.context.domain
+    k_max = range_for(_asked(transcript)) if k_max is None else positive_whole(k_max, "k_max")
+    usual = n_draws is None
+    n_draws = draws_for(level, n_draws)
+    if usual and level <= _LEVEL_OF_DRAWS:
+        n_draws = _DRAWS
     kept = inferred.weights > 0
     points, weights = inferred.points[kept], inferred.weights[kept]
     if len(points) <= k_max:
@@ -100,17 +124,22 @@ def suggest_clusters(
             f"the inferred data has {len(points)} points, too few for k_max={k_max}: lower it, or infer by "
             '"maxent", which gives data with a spread.'
         )
-    if domain is None and transcript is not None:
-        domain = transcript.context.domain
-    rng = np.random.default_rng(random_state)
+    rng = seeded(random_state)
     points = _by_range(points, weights) if domain is None else domain.to_unit(points)
     found = [_cluster(points, weights, k, _RESTARTS, rng) for k in range(1, k_max + 1)]
     loss = np.array([clustering.inertia for clustering in found])
+    gap, gap_error = _gaps(points, weights, loss, rng)
+    suggested = _suggestion(gap, gap_error)
     if transcript is None:
         log_error = _sampling_error(points, weights, found, level)
+        outcome, sentence = _unjudged(suggested)
     else:
-        log_error = _release_error(transcript, inferred, found, domain, n_draws, level, rng)
-    gap, gap_error = _gaps(points, weights, loss, rng)
+        data = UnitData(points, weights)
+        log_error = _release_error(transcript, data, found, n_draws, level, rng)
+        best, suggested = suggested, told_apart(transcript, data, found, suggested, rng)
+        bends = suggested == best and int(np.argmax(gap)) < k_max - 1
+        no_more = bends and (suggested > 1 or two_would_show(transcript, data, found, rng))
+        outcome, sentence = _judged(suggested, no_more, k_max)
     return ClusterCurve(
         n_clusters=np.arange(1, k_max + 1, dtype=np.int64),
         loss=loss,
@@ -118,8 +147,47 @@ def suggest_clusters(
         loss_high=loss * np.exp(log_error),
         gap=gap,
         gap_error=gap_error,
-        suggested=_suggestion(gap, gap_error),
+        suggested=suggested,
+        outcome=outcome,
+        sentence=sentence,
     )
+
+
+def range_for(n_clusters: int) -> int:
+    """The largest number of clusters to look at where this many were asked for.
+
+    >>> range_for(3), range_for(12)
+    (8, 15)
+    """
+    return min(max(_SMALLEST_RANGE, n_clusters + max(3, n_clusters // 4)), _LARGEST_RANGE)
+
+
+def _asked(transcript: Transcript | None) -> int:
+    """How many clusters a transcript was made for; 1 where that is not known."""
+    asked = 1 if transcript is None else transcript.algorithm.get("n_clusters", 1)
+    return asked if isinstance(asked, int) else 1
+
+
+def _judged(suggested: int, no_more: bool, k_max: int) -> tuple[Outcome, str]:
+    """What a suggestion is worth that was held against the noise."""
+    if no_more:
+        more = "more of the kind" if suggested > 1 else "two"
+        return "conclusive", f"{_counted(suggested)}: {more} would have shown."
+    if suggested == k_max > 1:
+        return "at least", f"At least {_counted(suggested)}: no larger number was tried."
+    if suggested > 1:
+        return "at least", f"At least {_counted(suggested)}: more can neither be told from noise nor ruled out."
+    return "not conclusive", "Not conclusive: several clusters can neither be told from noise nor ruled out."
+
+
+def _unjudged(suggested: int) -> tuple[Outcome, str]:
+    """And one of inferred data alone."""
+    best = f"{_counted(suggested)} would fit the inferred data best"
+    return "not conclusive", f"Not conclusive: {best}, which was not held against the noise of the release."
+
+
+def _counted(k: int) -> str:
+    return f"{k} {'cluster' if k == 1 else 'clusters'}"
 
 
 def _by_range(points: Array, weights: Array) -> Array:
@@ -154,24 +222,18 @@ def _sampling_error(points: Array, weights: Array, found: list[Clustering], leve
 
 def _release_error(
     transcript: Transcript,
-    inferred: InferredDataset,
+    data: UnitData,
     found: list[Clustering],
-    domain: Domain | None,
     n_draws: int,
     level: float,
     rng: np.random.Generator,
 ) -> Array:
     """The same from transcripts simulated on the inferred data, which hold the noise and the bias of inference."""
-    released = transcript.context.domain
 
     def log_losses(data: UnitData, stream: np.random.Generator) -> Array:
-        points = (
-            data.points if domain is released or domain is None else domain.to_unit(released.from_unit(data.points))
-        )
-        losses = [weighted_inertia(points, data.weights, clustering.centers) for clustering in found]
+        losses = [weighted_inertia(data.points, data.weights, clustering.centers) for clustering in found]
         return np.log(np.maximum(losses, 1e-300))
 
-    data = UnitData(released.to_unit(inferred.points), inferred.weights)
     true = log_losses(data, rng)
     return error_at(np.stack(over_simulated(transcript, data, "maxent", log_losses, n_draws, rng)) - true, level)
 

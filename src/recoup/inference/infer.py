@@ -64,7 +64,7 @@ def infer(
             together, so that one inferred data set answers all of them.
         method: "maxent", the maximum-entropy measure that explains every round; "mcmc", the paper's sampler; or
             "consistency", the last round's means after all rounds were made to agree on their totals.
-        random_state: harmless randomness.
+        random_state: harmless randomness; by default the seed by which the commands and the report read.
         n_points: points of the support ("maxent"); by default as many as the transcript's algorithm asks for, which is
             10,000 for most.
         n_steps: steps of a chain ("mcmc"); the paper uses 30,000.

@@ -25,7 +25,7 @@ from recoup.algorithms.lloyd import positive_whole
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.infer import Method, has_cells_alone, infer
-from recoup.inference.inferred import InferredDataset
+from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.maxent import default_temperature, explain
 from recoup.inference.measure import infer_measure
 from recoup.kernels.threads import n_threads
@@ -94,7 +94,7 @@ def intervals(
         centers: (K, d) fitted centres in the user's units, as `refit` returns them.
         level: the wanted coverage, between 0 and 1.
         n_draws: simulated transcripts; by default 39, or as many as a level above 0.975 needs.
-        random_state: harmless randomness.
+        random_state: harmless randomness; by default the seed by which the commands and the report read.
 
     Returns:
         Intervals whose rows follow the rows of `centers`.
@@ -121,7 +121,7 @@ def intervals(
     if not np.isfinite(centers).all():
         raise ParameterError("centers must be finite numbers.")
     n_draws = draws_for(level, n_draws)
-    rng = np.random.default_rng(random_state)
+    rng = seeded(random_state)
     start = domain.to_unit(centers)
     points, weights = domain.to_unit(inferred.points), inferred.weights
     size = _sizes(points, weights, start)

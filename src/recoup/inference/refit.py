@@ -43,7 +43,7 @@ def refit(
             kept.
         average_last: without inferred data, the mean of the iterates of the last so many rounds, a baseline that any
             inference should beat; 1 is the last iterate alone.
-        random_state: harmless randomness.
+        random_state: harmless randomness; by default the seed by which the commands and the report read.
 
     Returns:
         (n_clusters, d) centres inside the bounds, in the order of their first column; for another algorithm, its answer

@@ -6,11 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from recoup.inference.choose import suggest_clusters
+from recoup.inference.choose import range_for, suggest_clusters
 from recoup.report.result import Result
-
-_SMALLEST_RANGE, _LARGEST_RANGE = 8, 20
-_DRAWS = 19  # enough for a level of 0.95; the curve is looked at, not read off
 
 
 def choice_facts(result: Result, *, level: float | None = 0.9, random_state: Any = 0) -> dict[str, Any] | None:
@@ -25,7 +22,7 @@ def choice_facts(result: Result, *, level: float | None = 0.9, random_state: Any
         JSON, or none where the inferred data has too few points to cluster.
     """
     chosen = len(result.centers)
-    k_max = min(max(_SMALLEST_RANGE, chosen + max(3, chosen // 4)), _LARGEST_RANGE)
+    k_max = range_for(chosen)
     if int((result.world.weights > 0).sum()) <= k_max:
         return None
     found = suggest_clusters(
@@ -34,7 +31,6 @@ def choice_facts(result: Result, *, level: float | None = 0.9, random_state: Any
         transcript=result.transcript if level is not None else None,
         domain=result.transcript.context.domain,
         level=level or 0.9,
-        n_draws=None if level is None or level > 0.95 else _DRAWS,
         random_state=random_state,
     )
     whole = max(float(found.loss[0]), 1e-300)
@@ -45,6 +41,8 @@ def choice_facts(result: Result, *, level: float | None = 0.9, random_state: Any
     return {
         "chosen": chosen,
         "suggested": found.suggested,
+        "outcome": found.outcome,
+        "sentence": found.sentence,
         "n_clusters": [int(k) for k in found.n_clusters],
         "loss": parts(found.loss),
         "low": None if level is None else parts(found.loss_low),

@@ -11,25 +11,26 @@ _GOOD_R_HAT, _GOOD_ESS = 1.05, 100
 
 
 def choice(facts: Facts) -> Markup | None:
-    """The curve for choosing K, with the suggestion."""
+    """The curve for choosing K, with the suggestion and what it is worth."""
     found = facts["choice"]
     if found is None:
         return None
-    chosen, suggested, most = found["chosen"], found["suggested"], found["n_clusters"][-1]
+    chosen, suggested, most = found["chosen"], _suggested(found), found["n_clusters"][-1]
+    asked = f"{chosen} {'was' if chosen == 1 else 'were'} asked for."
+    lead = f"{found['sentence']} {asked} Another number costs no privacy: refit the same transcript."
+    words = f"at least {suggested}" if found["outcome"] == "at least" else f"suggested: {suggested}"
+    marked = []
     if suggested == chosen:
-        lead = "The inferred data suggests as many clusters as were asked for."
-        marked = [("both", f"asked for and suggested: {chosen}")]
+        lead = f"{found['sentence']} {asked}"
+        marked.append(("both", f"asked for: {chosen}; {words}"))
     else:
-        lead = (
-            f"The inferred data suggests {suggested} {'cluster' if suggested == 1 else 'clusters'}; {chosen} "
-            f"{'was' if chosen == 1 else 'were'} asked for. Another number costs no privacy: refit the same transcript."
-        )
-        marked = [("suggested", f"suggested: {suggested}")]
         if chosen <= most:
-            marked.insert(0, ("chosen", f"asked for: {chosen}"))
+            marked.append(("chosen", f"asked for: {chosen}"))
+        if suggested is not None:
+            marked.append(("suggested", words))
     caption = (
-        "Look for the bend. The suggestion is the gap statistic's: the smallest number that is as good as the best, "
-        "against data without clusters."
+        "Look for the bend. A suggestion is the gap statistic's: the smallest number that is as good as the best, "
+        "against data without clusters; lowered to what stands out from the noise of the release."
     )
     if found["low"] is not None:
         caption += f" Shaded: {share(found['level'])} intervals, which hold the noise of the release."
@@ -47,6 +48,11 @@ def choice(facts: Facts) -> Markup | None:
     )
 
 
+def _suggested(found: Facts) -> int | None:
+    """The number to mark; none where nothing is suggested."""
+    return None if found["outcome"] == "not conclusive" else int(found["suggested"])
+
+
 def _curve(found: Facts) -> Markup:
     ks, loss = found["n_clusters"], found["loss"]
     top = max(1.0, *(found["high"] or [1.0]))
@@ -56,8 +62,8 @@ def _curve(found: Facts) -> Markup:
     if found["low"] is not None:
         ends = zip(across, found["low"], found["high"], strict=True)
         between = [(x, low / top, min(high / top, 1.0)) for x, low, high in ends]
-    kinds = {found["chosen"]: "chosen", found["suggested"]: "suggested"}
-    if found["chosen"] == found["suggested"]:
+    kinds = {found["chosen"]: "chosen", _suggested(found): "suggested"}
+    if found["chosen"] == _suggested(found):
         kinds = {found["chosen"]: "both"}
     step = max(1, len(ks) // 10)
     return line_chart(
@@ -69,7 +75,7 @@ def _curve(found: Facts) -> Markup:
         x_title="number of clusters",
         y_title="spread that is left inside clusters",
         label=f"Spread left inside clusters, from {share(loss[0])} with 1 to {share(loss[-1])} with {ks[-1]} clusters; "
-        f"{found['suggested']} suggested. The table below has the numbers.",
+        f"{found['sentence']} The table below has the numbers.",
     )
 
 

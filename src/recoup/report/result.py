@@ -113,13 +113,12 @@ def result_of(
             f"the inferred data has {inferred.points.shape[1]} columns and the transcript {domain.n_columns}: they do "
             "not belong together."
         )
-    streams = np.random.default_rng(random_state).spawn(2)
     world = inferred
     if world is None or world.method != "maxent":
-        world = infer(transcript, "maxent", random_state=streams[0], n_points=_WORLD_POINTS)
+        world = infer(transcript, "maxent", random_state=random_state, n_points=_WORLD_POINTS)
     found = None
     if level is not None and inferred is not None:
-        found = intervals(transcript, inferred, centers, level=level, random_state=streams[1])
+        found = intervals(transcript, inferred, centers, level=level, random_state=random_state)
     unit = domain.to_unit(centers)
     cells = VoronoiQuery(centers=unit, sums="none").cells(domain.to_unit(world.points))
     sized = world if inferred is None else inferred
