@@ -79,3 +79,11 @@ class Refittable(Algorithm, Protocol):
 
     def in_user_units(self, context: Context, answer: Array) -> Array:
         """An answer of the unit domain, expressed in the user's units."""
+
+
+@runtime_checkable
+class Approximate(Refittable, Protocol):
+    """An algorithm whose answers a few thousand points cannot be expected to give exactly, however small the noise."""
+
+    def slack(self, context: Context, total: float) -> float:
+        """The error of an answer that is put down to the support, as a standard deviation beside that of the noise."""

@@ -18,6 +18,7 @@ from scipy.special import expit
 
 from recoup.algorithms.answers import column_names
 from recoup.algorithms.lloyd import positive_whole
+from recoup.algorithms.tilted import tilted_support
 from recoup.context import Context, Request
 from recoup.errors import ParameterError
 from recoup.inference.measure import total_of
@@ -33,6 +34,9 @@ _SMALLEST_RIDGE = 1e-9  # keeps a measure of one class from having no minimum
 # Of the longest gradient at the start. On generated sets inference lost to iterates of a well-chosen step from
 # 9 % on, and mostly won up to 7 %.
 _MOST_NOISE = 0.08
+# Of the longest gradient at the start: by how much answers are taken for less exact than their noise, pass by pass.
+_SLACKS = (0.03, 0.01, 0.003, 0.001, 0.0003)
+_PRIOR_VARIANCES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,19 +114,25 @@ class LogisticRegression:
             f"needs {_MOST_NOISE:.0%}: there are too few records for so many columns at this epsilon."
         )
 
+    def slack(self, context: Context, total: float) -> float:
+        """A small part of the longest gradient at the start, for each record."""
+        return _SLACKS[-1] * total * 0.5 * _reach(context, 2)
+
     def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
-        """Uniform features, each point once with either label: where gradients may pull, no point may be missing."""
-        d, half = context.domain.n_columns - 1, (n_points + 1) // 2
-        features = rng.uniform(-1.0, 1.0, size=(half, d))
-        both = [np.column_stack([features, np.full(half, label)]) for label in (-1.0, 1.0)]
-        return context.domain.clip(np.concatenate(both)[:n_points])
+        """Features where all gradients together pull them, each point once with either label."""
+        unit = total_of(context, rounds) * 0.5 * _reach(context, 2)
+        slacks = [part * unit for part in _SLACKS[:-1]]
+        return tilted_support(context, rounds, n_points, rng, pseudo_records=self.pseudo_records, slacks=slacks)
 
     def refit(
         self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
     ) -> Array:
-        """The minimum of the penalised mean loss on weighted points, without clipping."""
-        start = self.estimate(context, rounds)
-        return minimum_of_loss(points[:, :-1], points[:, -1] >= 0.0, weights, l2=self.l2, start=start)
+        """The minimum of the penalised mean loss on weighted points, as far from the last iterate as rounds support."""
+        last = self.estimate(context, rounds)
+        found = minimum_of_loss(points[:, :-1], points[:, -1] >= 0.0, weights, l2=self.l2, start=last)
+        with_one = np.column_stack([points[:, :-1], np.ones(len(points))])
+        curvature = _curvature(with_one, weights / weights.sum(), _penalty(len(last), self.l2), found)
+        return last + supported(found - last, curvature, _gradient_variance(rounds, points, weights))
 
     def in_user_units(self, context: Context, answer: Array) -> Array:
         """The coefficients for features in the user's units, then the intercept."""
@@ -186,7 +196,7 @@ def minimum_of_loss(features: Array, positive: Any, weights: Array, *, l2: float
     x = np.column_stack([features, np.ones(len(features))])
     share = weights / weights.sum()
     signs = np.where(positive, 1.0, -1.0)
-    penalty = np.append(np.full(x.shape[1] - 1, l2), 0.0) + _SMALLEST_RIDGE
+    penalty = _penalty(x.shape[1], l2)
 
     def loss(at: Array) -> float:
         return float(share @ np.logaddexp(0.0, -signs * (x @ at)) + 0.5 * (penalty * at) @ at)
@@ -198,8 +208,7 @@ def minimum_of_loss(features: Array, positive: Any, weights: Array, *, l2: float
     for _ in range(_NEWTON_STEPS):
         chance = expit(x @ found)
         gradient = (share * (chance - (signs > 0.0))) @ x + penalty * found
-        hessian = (x * (share * chance * (1.0 - chance))[:, None]).T @ x + np.diag(penalty)
-        step = np.linalg.solve(hessian, gradient)
+        step = np.linalg.solve(_curvature(x, share, penalty, found), gradient)
         fall = float(gradient @ step)
         if fall <= _NEWTON_ACCURACY:
             break
@@ -213,15 +222,67 @@ def minimum_of_loss(features: Array, positive: Any, weights: Array, *, l2: float
     return np.asarray(np.clip(found, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT))
 
 
+def supported(move: Array, curvature: Array, variance: float) -> Array:
+    """The part of a move to a minimum that is more than the error of the gradients that it was computed from.
+
+    Where the loss is curved with h, an error of a gradient moves its minimum by 1 / h of it: directions in which the
+    loss is flat are known worst. True moves are taken to be normal, with one variance in all directions, so that a
+    long move along a flat direction alone is not believed; each direction keeps the share of that variance in the sum
+    of both. The variance is the likeliest one given the directions that move by more than their error: a base without a
+    signal holds back the others, which therefore say nothing.
+
+    Args:
+        move: (d,) from where gradients were measured.
+        curvature: (d, d), positive definite.
+        variance: of the error of a gradient, the same in all of its values.
+
+    Returns:
+        (d,) nowhere longer than the move along an axis of the curvature; 0 where no direction is beyond its error.
+
+    >>> supported(np.array([1.0, 1.0]), np.diag([1.0, 0.01]), 1e-3).round(2)
+    array([1.  , 0.09])
+    """
+    curved, axes = np.linalg.eigh(curvature)
+    along = axes.T @ move
+    errors = variance / np.maximum(curved, _SMALLEST_RIDGE) ** 2
+    told = along**2 > errors
+    if not told.any():
+        return np.zeros_like(move)
+    tried = np.square(along).max() * np.geomspace(1e-9, 1.0, _PRIOR_VARIANCES)[:, None]
+    spread = tried + errors[told]
+    prior = tried[np.argmin((np.log(spread) + along[told] ** 2 / spread).sum(axis=1))]
+    return np.asarray(axes @ (along * prior / (prior + errors)))
+
+
+def _penalty(n_coefficients: int, l2: float) -> Array:
+    return np.append(np.full(n_coefficients - 1, l2), 0.0) + _SMALLEST_RIDGE
+
+
+def _curvature(x: Array, share: Array, penalty: Array, at: Array) -> Array:
+    """The second derivative of the penalised mean loss."""
+    chance = expit(x @ at)
+    return np.asarray((x * (share * chance * (1.0 - chance))[:, None]).T @ x + np.diag(penalty))
+
+
+def _gradient_variance(rounds: Sequence[Round], points: Array, weights: Array) -> float:
+    """Of a value of the mean gradient: the noise of all rounds together, and all of what their misfit has beyond it."""
+    noise = np.array([answered.noise.deviation(answered.scales[1]) ** 2 for answered in rounds])
+    misfits = [
+        np.mean((answered.noisy - answered.query.contribution(points).T @ weights)[1:] ** 2) for answered in rounds
+    ]
+    beyond = max(float(np.mean(misfits) - noise.mean()), 0.0)
+    return float((1.0 / np.sum(1.0 / noise) + beyond) / weights.sum() ** 2)
+
+
 def trust_in_base(n_features: int) -> float:
-    """Pseudo-records that suit so many features: two for each, and no more than suit any data.
+    """Pseudo-records that suit so many features: one for each, and no more than suit any data.
 
     Fewer let noise into many coefficients, more shrink a strong signal in few.
 
     >>> trust_in_base(5), trust_in_base(40)
-    (10.0, 30.0)
+    (5.0, 15.0)
     """
-    return float(min(2 * n_features, 30))
+    return float(min(n_features, 15))
 
 
 def _reach(context: Context, norm: int) -> float:

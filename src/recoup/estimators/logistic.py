@@ -39,9 +39,10 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
             on it, the last iterate does.
         l2: the weight of the penalty (l2 / 2) |w|^2 beside the mean loss, w for features scaled to [-1, 1] by their
             bounds; the intercept is free.
-        postprocess: "maxent" infers the maximum-entropy data set from all rounds and refits on it without noise;
-            "mcmc" samples one; "none" keeps the last iterate; "auto" is "maxent" unless the released values say that
-            there is too much noise to infer from: then it keeps the last iterate and warns.
+        postprocess: "maxent" infers the maximum-entropy data set from all rounds and refits on it without noise, as far
+            from the last iterate as the rounds support; "mcmc" samples one; "none" keeps the last iterate; "auto" is
+            "maxent" unless the released values say that there is too much noise to infer from: then it keeps the last
+            iterate and warns.
         ledger: a `Ledger` or its path, charged before every answer.
         random_state: harmless randomness only. With simulated noise it draws the noise too. Without one, the transcript
             is read with the seed that the commands use.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from recoup.algorithms.base import Refittable
+from recoup.algorithms.base import Approximate, Refittable
 from recoup.algorithms.lloyd import positive_whole
 from recoup.context import Context
 from recoup.errors import ParameterError
@@ -48,7 +48,16 @@ def infer_generic(
     total = total_of(context, rounds)
     points = support_of(evidence, n_points, total, rng)
     temperature = pseudo_records(evidence) / total
-    return explained(context, rounds, points, total, temperature=temperature, tolerance=tolerance, max_steps=max_steps)
+    return explained(
+        context,
+        rounds,
+        points,
+        total,
+        temperature=temperature,
+        tolerance=tolerance,
+        max_steps=max_steps,
+        slack=_slack(evidence, total),
+    )
 
 
 def _counts(query: Query, context: Context) -> bool:
@@ -75,6 +84,14 @@ def pseudo_records(evidence: Evidence) -> float:
     algorithms = [part.algorithm for part in evidence.parts]
     wanted = [a.pseudo_records if isinstance(a, Refittable) else _PSEUDO_RECORDS for a in algorithms]
     return float(np.mean(wanted))
+
+
+def _slack(evidence: Evidence, total: float) -> float:
+    """What an algorithm that is read alone allows beyond the noise; answers to others may be of other sizes."""
+    algorithm = evidence.parts[0].algorithm
+    if len(evidence.parts) > 1 or not isinstance(algorithm, Approximate):
+        return 0.0
+    return algorithm.slack(evidence.context, total)
 
 
 def support_of(evidence: Evidence, n_points: int, total: float, rng: np.random.Generator) -> Array:

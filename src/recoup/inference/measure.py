@@ -116,9 +116,14 @@ def explained(
     temperature: float,
     tolerance: float,
     max_steps: int,
+    slack: float = 0.0,
 ) -> Measure:
-    """The measure on a support, of this total, that explains the rounds; even if there is nothing to explain."""
+    """The measure on a support, of this total, that explains the rounds; even if there is nothing to explain.
+
+    A slack is an error of every answer beside its noise, where no support can be expected to explain more.
+    """
     blocks, observed, scales, laws = observations(context, rounds, points, total)
+    scales = np.hypot(scales, slack)
     base = np.full(len(points), total / len(points))
     if not blocks:
         return Measure(points=points, weights=base, solution=None)
