@@ -11,7 +11,7 @@ from scipy.stats import chi2, gamma
 
 from recoup.queries.base import Array
 
-_TILTS = np.linspace(0.02, 0.995, 60)  # of Chernoff's bound, as parts of the largest that the widest noise allows
+_TILTS = np.linspace(0.02, 0.98, 25)  # of Chernoff's bound, as parts of the largest that the widest noise allows
 
 
 def chance_of_sum(residuals: Array, scales: Array, law: str) -> Array:

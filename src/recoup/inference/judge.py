@@ -1,9 +1,9 @@
 """Judge a result by what was released: is it explained, does it rest on records at all, and which of it is noise.
 
-All tests together call what is nothing but noise a misfit in at most one transcript in a hundred. Data that follow the
-noise only leave smaller residuals. What is certain need not matter: a misfit makes the verdict doubtful if the last
-round that measured the means of clusters says that a centre is off by more than a small part of its cluster's spread,
-or its size by more than a tenth. Everything else that is certain is noted.
+All tests together call what is nothing but noise a misfit in far less than one transcript in a hundred; data that
+follow the noise only leave smaller residuals. What is certain need not matter. A misfit makes the verdict doubtful if
+the last round that measured the means of clusters says that a centre is off by more than a small part of its cluster's
+spread, or its size by more than a tenth. Everything else that is certain is noted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from recoup.queries.base import Array
 from recoup.queries.voronoi import VoronoiQuery
 from recoup.transcript import Round, Transcript
 
-_FALSE_ALARM = 0.01  # of all tests of one verdict together
+_FALSE_ALARM = 0.002  # of all tests of one verdict together: well inside the 1% that is promised
 _FACTOR, _DEVIATIONS = 1.5, 4.0  # by both of them the number of records must differ from the declared one
 _MOST_NAMED = 5  # columns or clusters in one sentence; the data have all of them
 
@@ -219,7 +219,7 @@ def _reason(domain: Domain, place: str, misfits: Sequence[Misfit]) -> Reason:
     measured, inferred = (_in_units(domain, worst.column, value) for value in (worst.measured, worst.inferred))
     where = "" if worst.cluster is None else f" in {place} {worst.cluster}"
     others = [k for k in clusters if k != worst.cluster]
-    also = f" (also off in {_listed(others)})" if others else ""
+    also = f" (likewise off: {_listed(others)})" if others else ""
     return Reason(
         kind="column",
         sentence=(
