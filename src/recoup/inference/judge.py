@@ -172,8 +172,8 @@ def _about_records(evidence: Evidence) -> Iterator[Reason]:
     numbers = {"estimate": found.estimate, "deviation": found.deviation}
     if found.could_be_none:
         sentence = (
-            f"the released counts cannot be told from those of an empty table (at most about {found.high:,.0f} "
-            "records): the file may be empty, a column text, or every record incomplete; or epsilon is too small"
+            "the released counts cannot be told from those of an empty table: the file may be empty, a column text, or "
+            "every record incomplete; or epsilon is too small"
         )
         yield Reason(kind="records", sentence=sentence, numbers=numbers)
         return
