@@ -225,7 +225,7 @@ def test_columns_without_names_and_cells_without_centres():
     found = judge(transcript, replace(inferred, points=np.clip(np.add(inferred.points, (0, 0.1)), 0, 1)))
     assert 1 in found.columns
     assert "column 1: the rounds measured" in found.sentence
-    assert "in cell of round 5 " in found.sentence
+    assert " of round 5, the inferred data say " in found.sentence
 
 
 @pytest.mark.parametrize("method", ["maxent", "mcmc", "consistency"])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -78,7 +79,7 @@ def judge(
     doubted = doubtful(transcripts, centers, inferred)
     if not doubted:
         return found
-    sentence = f"cluster{'s' * (len(doubted) > 1)} {_listed(doubted)} may be nothing but noise"
+    sentence = f"{_Place('cluster', '').name(doubted)} may be nothing but noise"
     reason = Reason(kind="clusters", sentence=sentence, clusters=tuple(doubted))
     return replace(found, reasons=(*found.reasons, reason))
 
@@ -114,10 +115,10 @@ def judge_measure(
     )
     if _could_be_none(found.records) or not float(np.sum(weights)) > 0.0:
         return found  # what noise alone says about columns is nothing that anybody should read
-    place = "cluster"
+    place = _Place("cluster", "")
     if centers is None:
         last = max((t for t, answered in enumerate(rounds) if _has_sums(answered)), default=None)
-        place = "part" if last is None else f"cell of round {last + 1}"
+        place = _Place("part", "") if last is None else _Place("cell", f" of round {last + 1}")
         centers = points[:1] if last is None else rounds[last].query.centers  # type: ignore[attr-defined]
     clusters = Clusters(centers, points, weights)
 
@@ -144,6 +145,16 @@ def warn_of(verdict: Verdict, *, stacklevel: int) -> None:
     """Warn where a verdict is doubtful; the level is that of the line that asked for the result, as seen from here."""
     if not verdict.good:
         warnings.warn(f"{verdict.sentence} {verdict.rests_on}", DoubtfulResult, stacklevel=stacklevel)
+
+
+class _Place(NamedTuple):
+    """What the parts of the data are called, before and after their number."""
+
+    before: str
+    after: str
+
+    def name(self, numbers: Sequence[int]) -> str:
+        return f"{self.before}{'s' * (len(numbers) > 1)} {_listed(numbers)}{self.after}"
 
 
 def _has_sums(answered: Round) -> bool:
@@ -184,7 +195,7 @@ def _about_records(evidence: Evidence) -> Iterator[Reason]:
         yield Reason(kind="declared", sentence=sentence, numbers=numbers | {"declared": float(declared)})
 
 
-def _reasons(domain: Domain, place: str, misfits: Sequence[Misfit]) -> list[Reason]:
+def _reasons(domain: Domain, place: _Place, misfits: Sequence[Misfit]) -> list[Reason]:
     """One reason for each column, cluster or block, told by where it is worst; the worst first."""
     by_subject: dict[tuple[object, ...], list[Misfit]] = {}
     for misfit in sorted(misfits, key=lambda m: -m.importance):
@@ -193,7 +204,7 @@ def _reasons(domain: Domain, place: str, misfits: Sequence[Misfit]) -> list[Reas
     return [_reason(domain, place, found) for found in by_subject.values()]
 
 
-def _reason(domain: Domain, place: str, misfits: Sequence[Misfit]) -> Reason:
+def _reason(domain: Domain, place: _Place, misfits: Sequence[Misfit]) -> Reason:
     worst = misfits[0]
     numbers = {
         "round": float(worst.round + 1),
@@ -211,15 +222,15 @@ def _reason(domain: Domain, place: str, misfits: Sequence[Misfit]) -> Reason:
         return Reason(kind="round", sentence=sentence, numbers=numbers)
     if worst.kind == "size":
         sentence = (
-            f"{place} {worst.cluster}: about {_figure(max(worst.measured, 0.0))} records were counted, the inferred "
+            f"{place.name(clusters)}: about {_figure(max(worst.measured, 0.0))} records were counted, the inferred "
             f"data have {_figure(worst.inferred)}"
         )
         return Reason(kind="size", sentence=sentence, clusters=clusters, numbers=numbers)
     assert worst.column is not None
     measured, inferred = (_in_units(domain, worst.column, value) for value in (worst.measured, worst.inferred))
-    where = "" if worst.cluster is None else f" in {place} {worst.cluster}"
+    where = "" if worst.cluster is None else f" in {place.name([worst.cluster])}"
     others = [k for k in clusters if k != worst.cluster]
-    also = f" (likewise off: {_listed(others)})" if others else ""
+    also = f", and are off in {place.name(others)} too" if others else ""
     return Reason(
         kind="column",
         sentence=(

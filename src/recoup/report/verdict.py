@@ -11,6 +11,8 @@ from recoup.report.blocks import Facts, more
 from recoup.report.markup import Markup, element
 from recoup.transcript import Transcript
 
+_MOST_REASONS = 12  # more would push the result off the first screen
+
 
 def verdict_facts(transcript: Transcript, inferred: InferredDataset | None, centers: Array | None) -> dict[str, Any]:
     """The verdict on a result, from the transcript and the inferred data alone.
@@ -38,6 +40,9 @@ def verdict_words(facts: Facts | None) -> Markup | None:
         notes = more("What else was seen", element("ul", [element("li", note["sentence"]) for note in facts["notes"]]))
     if facts["status"] == "good":
         return element("div", element("p", facts["sentence"]), rests_on, notes, class_="callout verdict")
-    reasons = element("ul", [element("li", reason["sentence"]) for reason in facts["reasons"]])
+    said = [reason["sentence"] for reason in facts["reasons"]]
+    if len(said) > _MOST_REASONS:
+        said[_MOST_REASONS:] = [f"and {len(said) - _MOST_REASONS} more"]
+    reasons = element("ul", [element("li", sentence) for sentence in said])
     title = element("strong", "Doubtful: the released answers speak against this result")
     return element("div", title, reasons, rests_on, notes, class_="callout verdict doubtful", role="alert")
