@@ -116,7 +116,7 @@ def result_of(
     streams = np.random.default_rng(random_state).spawn(2)
     world = inferred
     if world is None or world.method != "maxent":
-        world = infer(transcript, "maxent", random_state=streams[0], n_points=_WORLD_POINTS)
+        world = infer(transcript, "maxent", random_state=streams[0], n_points=_WORLD_POINTS, warn=False)
     found = None
     if level is not None and inferred is not None:
         found = intervals(transcript, inferred, centers, level=level, random_state=streams[1])
