@@ -198,7 +198,7 @@ def test_records_that_are_missing_in_a_cluster_are_named(model):
 
 def test_what_is_certain_and_small_is_noted_only():
     strong = fitted(people(), epsilon=1000.0)
-    moved = np.add(strong.inferred_.points, (0.1, 0.0))  # a fiftieth of a cluster's spread
+    moved = np.add(strong.inferred_.points, (0.05, 0.0))  # a hundredth of a cluster's spread
     found = judge(strong.transcript_, replace(strong.inferred_, points=moved), strong.cluster_centers_)
     assert found.good
     assert any("age" in note.columns and "by too little to matter" in note.sentence for note in found.notes)

@@ -22,7 +22,7 @@ from recoup.queries.histogram import HistogramQuery, Marginal
 from recoup.queries.voronoi import VoronoiQuery
 from recoup.transcript import Round
 
-_PART_OF_SPREAD = 0.05  # of a cluster, in a column: a centre that is off by less is as good
+_PART_OF_SPREAD = 0.02  # of a cluster, in a column: a centre that is off by less is as good
 _PART_OF_RANGE = 0.0005  # of a column's declared width, where a cluster has no spread
 _UNIT_WIDTH = 2.0  # of a column, in the unit domain
 _PART_OF_SIZE = 0.1  # of a cluster
