@@ -28,7 +28,7 @@ from recoup.queries.base import Array
 from recoup.queries.voronoi import VoronoiQuery
 from recoup.transcript import Round, Transcript
 
-_FALSE_ALARM = 0.002  # of all tests of one verdict together: well inside the 1% that is promised
+_FALSE_ALARM = 0.005  # of all tests that decide about one verdict, together: inside the 1% that is promised
 _FACTOR, _DEVIATIONS = 1.5, 4.0  # by both of them the number of records must differ from the declared one
 _MOST_NAMED = 5  # columns or clusters in one sentence; the data have all of them
 
@@ -127,12 +127,12 @@ def judge_measure(
 
     misfits = held_against((t, expected_answer(rounds[t], points, weights)) for t in numbers)
     surprises = held_against((t, np.asarray(answer, dtype=np.float64)) for t, answer in (predictions or {}).items())
-    rare = float(np.log(_FALSE_ALARM / max(len(misfits) + len(surprises), 1)))
-    certain = [misfit for misfit in misfits if misfit.log_chance < rare]
     deciding = _deciding(evidence)
-    wrong = [misfit for misfit in certain if misfit.importance >= 1.0 and misfit.round in deciding]
-    noted = [misfit for misfit in certain if misfit.importance < 1.0 or misfit.round not in deciding]
-    unforeseen = [misfit for misfit in surprises if misfit.log_chance < rare and misfit.importance >= 1.0]
+    certain = _certain([misfit for misfit in misfits if misfit.round in deciding])
+    wrong = [misfit for misfit in certain if misfit.importance >= 1.0]
+    noted = [misfit for misfit in certain if misfit.importance < 1.0]
+    noted += _certain([misfit for misfit in misfits if misfit.round not in deciding])
+    unforeseen = [misfit for misfit in _certain(surprises) if misfit.importance >= 1.0]
     domain = evidence.context.domain
     return replace(
         found,
@@ -170,6 +170,12 @@ def _deciding(evidence: Evidence) -> set[int]:
         with_sums = [t for t, answered in zip(numbers, part.rounds, strict=True) if _has_sums(answered)]
         found |= set(with_sums[-1:] or numbers)
     return found
+
+
+def _certain(misfits: Sequence[Misfit]) -> list[Misfit]:
+    """Those that noise alone would leave less often than the false-alarm rate, in all of these tests together."""
+    rare = np.log(_FALSE_ALARM / max(len(misfits), 1))
+    return [misfit for misfit in misfits if misfit.log_chance < rare]
 
 
 def _could_be_none(records: Records | None) -> bool:
