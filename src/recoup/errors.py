@@ -120,3 +120,7 @@ class ContractViolation(RecoupError, AssertionError):
 
 class PostprocessDeclined(UserWarning):
     """What was released is too weak to infer a data set from: the algorithm's own answer was kept."""
+
+
+class DoubtfulResult(UserWarning):
+    """The released answers themselves speak against a result, or rest on no more records than noise would explain."""

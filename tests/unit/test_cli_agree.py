@@ -171,20 +171,11 @@ def test_the_profile_says_so():
 
 def test_commands_name_doubtful_clusters(folder, monkeypatch):
     assert read("cluster", "t.csv", *GIVEN, "-o", "out")["doubtful"] == []
-    monkeypatch.setattr("recoup.inference.doubt.doubtful", lambda *_: [1, 3])
+    for reader in ("inference.doubt", "inference.judge", "estimators.kmeans"):
+        monkeypatch.setattr(f"recoup.{reader}.doubtful", lambda *_: [1, 3])
     for words in (("cluster", "t.csv", *GIVEN), ("infer", "out/transcript.json")):
-        assert "Clusters 1 and 3 may be nothing but noise.\n" in run(*words).stderr
+        assert "clusters 1 and 3 may be nothing but noise." in run(*words).stderr
         assert read(*words)["doubtful"] == [1, 3]
-
-
-def test_one_and_many_doubts(capsys):
-    out.say_doubts([])
-    out.say_doubts([3])
-    out.say_doubts([0, 2, 5])
-    assert capsys.readouterr().err.splitlines() == [
-        "Cluster 3 may be nothing but noise.",
-        "Clusters 0, 2 and 5 may be nothing but noise.",
-    ]
 
 
 def test_the_scale_of_a_card_holds_every_band_and_interval(folder):

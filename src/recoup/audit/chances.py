@@ -7,6 +7,7 @@ from the operating system, so further runs on the same table must choose differe
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from recoup.audit.effort import Effort
 from recoup.audit.findings import Finding
 from recoup.audit.sampler import listening
 from recoup.audit.subjects import BOX, Subject, Terms, ordinary_table, subjects
+from recoup.errors import DoubtfulResult
 from recoup.estimators import PrivateKMeans
 from recoup.queries.base import Array
 from recoup.transcript import Transcript
@@ -66,7 +68,9 @@ def _chosen_by(subject: Subject, table: Array) -> Callable[[int | None], str]:
 def _chosen_by_default(table: Array) -> Callable[[int | None], str]:
     def chosen(seed: int | None) -> str:
         terms: dict[str, Any] = {"n_clusters": 2, "n_rounds": 2, "bounds": (list(BOX.low), list(BOX.high))}
-        return _asked(PrivateKMeans(epsilon=1, random_state=seed, **terms).fit(table).transcript_)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DoubtfulResult)  # the table is tiny
+            return _asked(PrivateKMeans(epsilon=1, random_state=seed, **terms).fit(table).transcript_)
 
     return chosen
 

@@ -22,7 +22,7 @@ from recoup.audit.sampler import Heard, listening
 from recoup.audit.shell import BOUNDS, called
 from recoup.audit.subjects import BOX, Released, Terms, ordinary_table
 from recoup.domain import Domain, L1Ball, L2Ball
-from recoup.errors import PostprocessDeclined
+from recoup.errors import DoubtfulResult, PostprocessDeclined
 from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
 from recoup.ledger import Ledger
 from recoup.queries.base import Array
@@ -80,6 +80,7 @@ def _through(group: str, name: str, terms: Terms, judge: Judge, work: Callable[[
         # Of so few records with so much noise, inference is declined, with a warning.
         with listening() as heard, warnings.catch_warnings():
             warnings.simplefilter("ignore", PostprocessDeclined)
+            warnings.simplefilter("ignore", DoubtfulResult)
             transcript = work(Path(folder), ledger)
         charged = sum((entry.amount for entry in ledger.entries()), Fraction(0))
     spent = sum((draw.price(distance) for draw in heard.draws), Fraction(0))

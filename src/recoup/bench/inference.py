@@ -125,7 +125,9 @@ def _contestants(transcript: Transcript, x: Array, shape: Shape, rules: Rules) -
     from sklearn.cluster import KMeans as PlainKMeans
 
     return {
-        MAXENT: rules.timed(lambda: infer(transcript, method="maxent", n_points=shape.n_points, random_state=0)),
-        MCMC: rules.timed(lambda: infer(transcript, method="mcmc", n_steps=N_STEPS, random_state=0)),
+        MAXENT: rules.timed(
+            lambda: infer(transcript, method="maxent", n_points=shape.n_points, random_state=0, warn=False)
+        ),
+        MCMC: rules.timed(lambda: infer(transcript, method="mcmc", n_steps=N_STEPS, random_state=0, warn=False)),
         YARDSTICK: rules.timed(lambda: PlainKMeans(shape.n_clusters, n_init=10, random_state=0).fit(x)),
     }

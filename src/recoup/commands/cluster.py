@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +11,7 @@ import typer
 
 from recoup.commands import config, options
 from recoup.commands.exits import ExitCode
-from recoup.errors import ParameterError, RecoupError, TranscriptError
+from recoup.errors import DoubtfulResult, ParameterError, RecoupError, TranscriptError
 
 if TYPE_CHECKING:
     from recoup.commands.bounds import Declared
@@ -98,7 +99,6 @@ def cluster(
     from recoup.commands.progress import Progress
     from recoup.curator.rivals.registry import RIVALS
     from recoup.estimators import PrivateKMeans
-    from recoup.inference.doubt import doubtful
 
     budget, declared = options.read_budget(epsilon, delta), read_columns(bounds)
     model = PrivateKMeans(
@@ -118,14 +118,14 @@ def cluster(
     )
     transcript_path = _transcript_path(output, resume, releases_transcript=algorithm not in RIVALS)
     n_rounds, at_most = _planned_rounds(model)
-    with Progress(n_rounds, at_most=at_most) as progress:
+    with Progress(n_rounds, at_most=at_most) as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtfulResult)  # said below, in its place
         # Saved after every round: whatever happens next, what was paid for is kept.
         model.fit(data, transcript_path=transcript_path, resume=resume, on_round=progress.finished)
     files = [] if output is None else _write(output, model)
     out.say(out.privacy_sentence(model.privacy_))
-    doubts = [] if model.transcript_ is None else doubtful(model.transcript_, model.cluster_centers_, model.inferred_)
-    out.say_doubts(doubts)
-    _show(model, declared, files, doubts, as_json)
+    out.say_verdict(model.verdict_)
+    _show(model, declared, files, as_json)
     diagnostics = None if model.inferred_ is None else model.inferred_.diagnostics
     if diagnostics is not None and diagnostics.interrupted:
         out.say("Interrupted: the centres are of the best data set so far; nothing of the release is missing.")
@@ -191,7 +191,7 @@ def _write(folder: Path, model: PrivateKMeans) -> list[Path]:
     return [folder / name for name in _FILES]
 
 
-def _show(model: PrivateKMeans, declared: Declared, files: list[Path], doubts: list[int], as_json: bool) -> None:
+def _show(model: PrivateKMeans, declared: Declared, files: list[Path], as_json: bool) -> None:
     from recoup.commands import output as out
 
     centers, privacy = model.cluster_centers_, model.privacy_
@@ -201,7 +201,8 @@ def _show(model: PrivateKMeans, declared: Declared, files: list[Path], doubts: l
                 "columns": list(declared.bounds),
                 "units": declared.units,
                 "centers": centers.tolist(),
-                "doubtful": doubts,
+                "doubtful": model.doubtful_,
+                **out.verdict_json(model.verdict_),
                 "privacy": privacy,
                 "files": [str(path) for path in files],
             }

@@ -74,6 +74,7 @@ def infer(
     from recoup.inference.evidence import evidence_of, joint_privacy
     from recoup.inference.guard import reasons_against
     from recoup.inference.infer import infer as read
+    from recoup.inference.judge import judge
     from recoup.inference.reading import seed_for
     from recoup.report.answer import inferred_in_short, named_answer
     from recoup.report.plain import answer_of, has_clusters
@@ -129,7 +130,8 @@ def infer(
         *others, last = (path.name for path in files)
         out.say(f"Wrote {', '.join(others)} and {last} to {folder}.")
     out.say(out.privacy_sentence(privacy))
-    out.say_doubts(doubts)
+    verdict = judge(released, inferred, centers)
+    out.say_verdict(verdict)
     for reason in reasons:
         out.say(f"{reason[0].upper()}{reason[1:]}")
     if as_json:
@@ -139,6 +141,7 @@ def infer(
                 "columns": columns,
                 "centers": [] if centers is None else centers.tolist(),
                 "doubtful": doubts,
+                **out.verdict_json(verdict),
                 "answers": answers,
                 "privacy": privacy,
                 "diagnostics": diagnostics,

@@ -6,7 +6,10 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from recoup.inference.verdict import Verdict
 
 _NEIGHBOURS = {"add-remove-one-record": "adding or removing", "replace-one-record": "replacing"}
 
@@ -89,12 +92,19 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def say_doubts(clusters: Sequence[int]) -> None:
-    """Tell which clusters may be nothing but noise, if there are any."""
-    if clusters:
-        *others, last = (str(k) for k in clusters)
-        names = f"Clusters {', '.join(others)} and {last}" if others else f"Cluster {last}"
-        say(f"{names} may be nothing but noise.")
+def say_verdict(verdict: Verdict | None) -> None:
+    """Tell whether a result can be trusted and how many records it rests on; of none, nothing can be told."""
+    if verdict is not None:
+        say(f"{verdict.sentence} {verdict.rests_on}")
+
+
+def verdict_json(verdict: Verdict | None) -> dict[str, Any]:
+    """A verdict and what it rests on as two fields of a result; null where there is none, or records cannot be told."""
+    records = None if verdict is None else verdict.records
+    return {
+        "verdict": None if verdict is None else verdict.to_json(),
+        "records": None if records is None else records.to_json(),
+    }
 
 
 def privacy_sentence(privacy: Mapping[str, Any]) -> str:

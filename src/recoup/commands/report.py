@@ -113,6 +113,7 @@ def report(
             exact=inferred is None,
         )
     out.say(out.privacy_sentence(privacy_of(released, data)))
+    out.say(f"{facts['verdict']['sentence']} {facts['verdict']['rests_on']}")
     for reason in warnings_of(released) if data is not None else ():
         out.say(reason)
     if as_json:

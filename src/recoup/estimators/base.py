@@ -41,6 +41,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     noise: Any
     transcript_: Any
     inferred_: Any
+    verdict_: Any
     _seed: int
 
     def __sklearn_tags__(self) -> Any:

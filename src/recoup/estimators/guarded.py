@@ -10,6 +10,7 @@ from recoup.errors import PostprocessDeclined
 from recoup.estimators.base import PrivateEstimator
 from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset
+from recoup.inference.judge import judge, warn_of
 from recoup.inference.reading import seed_for
 from recoup.inference.refit import refit
 from recoup.queries.base import Array
@@ -40,8 +41,8 @@ class GuardedEstimator(PrivateEstimator):
             infers_by_itself: whether postprocess="auto" infers at all.
 
         Returns:
-            The answer in the user's units; `transcript_`, `inferred_`, `declined_` and `privacy_` are set. For a seed s
-            as random_state it is what `refit(t, infer(t, random_state=s), random_state=s)` gives.
+            The answer in the user's units; `transcript_`, `inferred_`, `declined_`, `verdict_` and `privacy_` are set.
+            For a seed s as random_state it is what `refit(t, infer(t, random_state=s), random_state=s)` gives.
         """
         wanted = infers_by_itself if self.postprocess == "auto" else self.postprocess != "none"
         self.transcript_, self.privacy_ = transcript, transcript.privacy
@@ -65,4 +66,6 @@ class GuardedEstimator(PrivateEstimator):
                 self.declined_ = reason if kept else None
                 said = f"the last iterate was kept: {reason}" if kept else reason
                 warnings.warn(said, PostprocessDeclined, stacklevel=3)
+        self.verdict_ = judge(transcript, None) if self.inferred_ is None else self.inferred_.verdict
+        warn_of(self.verdict_, stacklevel=4)
         return refit(transcript, self.inferred_, random_state=self._seed)

@@ -21,8 +21,10 @@ from recoup.curator.rivals.registry import RIVALS, rival_of
 from recoup.driver import release
 from recoup.errors import ParameterError
 from recoup.estimators.base import PrivateEstimator
+from recoup.inference.doubt import doubtful
 from recoup.inference.infer import METHODS, NEED_MEANS, Method, infer
 from recoup.inference.intervals import Intervals, intervals
+from recoup.inference.judge import judge, warn_of
 from recoup.inference.reading import seed_for
 from recoup.inference.refit import in_order, refit
 from recoup.ledger import Ledger
@@ -65,6 +67,10 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         cluster_centers_: (n_clusters, d), in the user's units, inside the bounds, in the order of their first column.
         transcript_: everything that was released; none for "gupt" and "privgene", which release the centres alone.
         inferred_: the inferred data set, or none.
+        verdict_: whether the result can be trusted and how many records it rests on, by the transcript alone: good, or
+            doubtful with the columns, clusters and reasons, which `fit` warns of (`recoup.errors.DoubtfulResult`); none
+            for "gupt" and "privgene".
+        doubtful_: the clusters that may be nothing but noise, as rows of `cluster_centers_`.
         privacy_: the privacy statement.
         n_features_in_: the number of columns.
 
@@ -154,8 +160,11 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         self.inferred_ = None
         if self.postprocess != "none":
             method = METHODS[0] if self.postprocess == "auto" else cast(Method, self.postprocess)
-            self.inferred_ = infer(transcript, method, random_state=self._seed)
+            self.inferred_ = infer(transcript, method, random_state=self._seed, warn=False)
         self.cluster_centers_ = refit(transcript, self.inferred_, random_state=self._seed)
+        self.doubtful_ = doubtful(transcript, self.cluster_centers_, self.inferred_)
+        self.verdict_ = judge(transcript, self.inferred_, self.cluster_centers_)
+        warn_of(self.verdict_, stacklevel=3)
         self.privacy_ = transcript.privacy
         self._n_features_out = len(self.cluster_centers_)
         return self
@@ -246,6 +255,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         )
         self._set_domain(domain)
         self.transcript_, self.inferred_ = None, None
+        self.verdict_, self.doubtful_ = None, []
         self.cluster_centers_, self.privacy_ = in_order(model.centers), model.privacy
         self._n_features_out = len(self.cluster_centers_)
         return self

@@ -56,6 +56,8 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
         inferred_: the inferred data set, or none. Its last column is the label, 0 or 1; in a data set inferred from
             this transcript together with others it may lie between, and counts as positive from 0.5 on.
         declined_: why "auto" did not infer, or none.
+        verdict_: whether the result can be trusted and how many records it rests on, by the transcript alone; `fit`
+            warns (`recoup.errors.DoubtfulResult`) where it is doubtful.
         privacy_: the privacy statement.
         n_features_in_: the number of features.
 

@@ -67,6 +67,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
         transcript_: everything that was released.
         inferred_: the inferred data set, or none.
         declined_: why "auto" did not infer, or none.
+        verdict_: whether the result can be trusted and how many records it rests on, by the transcript alone; `fit`
+            warns (`recoup.errors.DoubtfulResult`) where it is doubtful.
         privacy_: the privacy statement.
         n_features_in_: the number of columns.
 

@@ -83,7 +83,7 @@ def method(
 
 
 def _inferred(run: Run, how: Inference, **choices: Any) -> Array:
-    inferred = infer(run.transcript, how, random_state=run.seed, **choices)
+    inferred = infer(run.transcript, how, random_state=run.seed, warn=False, **choices)
     return refit(run.transcript, inferred, random_state=run.seed)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from recoup.accounting import Price
 from recoup.algorithms.lloyd import KMeans
 from recoup.domain import Array, Box, Domain, L1Ball
 from recoup.driver import release
-from recoup.errors import ParameterError
+from recoup.errors import DoubtfulResult, ParameterError
 from recoup.estimators import PrivateKMeans
 from recoup.experiments.datasets import LoadedSet
 from recoup.ledger import Ledger
@@ -142,7 +143,9 @@ class Run:
             "random_state": self.seed,
             "noise": "simulated",
         }
-        return PrivateKMeans(**(given | choices)).fit(self.data.rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DoubtfulResult)  # the score will tell
+            return PrivateKMeans(**(given | choices)).fit(self.data.rows)
 
     def charge_all(self, purpose: str) -> None:
         """Charge the whole epsilon, for a system that knows nothing of the ledger."""

@@ -21,6 +21,7 @@ from recoup.inference.generic import infer_generic, points_for
 from recoup.inference.guard import reasons_against
 from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.joint import infer_joint
+from recoup.inference.judge import judge_measure, warn_of
 from recoup.inference.maxent import default_temperature, explain
 from recoup.inference.measure import infer_measure, observations
 from recoup.inference.metropolis import sample_chains
@@ -74,10 +75,11 @@ def infer(
         on_progress: called with (steps done, steps in all) ("mcmc").
         warn: whether to warn (`recoup.errors.PostprocessDeclined`) where the transcript's algorithm finds what was
             released too weak to infer from. It is inferred all the same; an estimator with postprocess="auto" would
-            have kept the algorithm's own answer.
+            have kept the algorithm's own answer. And (`recoup.errors.DoubtfulResult`) where the verdict on the inferred
+            data is doubtful.
 
     Returns:
-        Weighted points in the user's units, with diagnostics.
+        Weighted points in the user's units, with diagnostics and a verdict.
 
     Guarantees: the same transcript, method and random_state give the same result in any process.
 
@@ -97,18 +99,22 @@ def infer(
     )
     if not (isinstance(proposal_variance, Real) and np.isfinite(proposal_variance) and proposal_variance > 0):
         raise ParameterError(f"proposal_variance={proposal_variance!r}: give a positive number.")
-    if method == "consistency":
-        return _consistency(evidence)
     rng = seeded(random_state)
-    for reason in reasons_against(evidence) if warn else ():
+    for reason in reasons_against(evidence) if warn and method != "consistency" else ():
         warnings.warn(reason, PostprocessDeclined, stacklevel=2)
-    if method == "maxent":
-        return (_maximum_entropy if _is_lloyd(evidence) else _maximum_entropy_of_any)(evidence, rng, n_points)
-    if has_cells_alone(evidence.rounds) and len(evidence.parts) == 1:
-        return _metropolis(evidence, rng, n_steps, proposal_variance, n_chains, raw, on_progress)
-    if raw:
+    if method == "consistency":
+        found = _consistency(evidence)
+    elif method == "maxent":
+        found = (_maximum_entropy if _is_lloyd(evidence) else _maximum_entropy_of_any)(evidence, rng, n_points)
+    elif has_cells_alone(evidence.rounds) and len(evidence.parts) == 1:
+        found = _metropolis(evidence, rng, n_steps, proposal_variance, n_chains, raw, on_progress)
+    elif raw:
         raise ParameterError("raw is for DP-KMEANS, whose rounds can be made consistent: leave it out.")
-    return _on_support(evidence, rng, n_points, n_steps, n_chains, on_progress)
+    else:
+        found = _on_support(evidence, rng, n_points, n_steps, n_chains, on_progress)
+    if warn and found.verdict is not None:
+        warn_of(found.verdict, stacklevel=3)
+    return found
 
 
 def _consistency(transcript: Evidence) -> InferredDataset:
@@ -385,4 +391,5 @@ def _assembled(
         sources=transcript.sources,
         draws=tuple(domain.from_unit(points) for points in draws),
         diagnostics=diagnostics,
+        verdict=judge_measure(transcript, points, weights, method=method),
     )

@@ -16,6 +16,7 @@ from recoup.errors import ParameterError, UnreadableFileError
 from recoup.files import replacing
 from recoup.inference.diagnostics import Diagnostics
 from recoup.inference.reading import USUAL_SEED
+from recoup.inference.verdict import Verdict
 from recoup.queries.base import Array
 from recoup.transcript import CLAIMED, NEIGHBOURS_CLAIMED, NOT_PRIVATE
 
@@ -57,6 +58,8 @@ class InferredDataset:
         sources: fingerprints of those transcripts.
         draws: further data sets from the posterior, (m, d) each, if the method has them.
         diagnostics: how well it explains the transcript; none after loading from a file.
+        verdict: whether it can be trusted; none after loading from a file, where `recoup.inference.judge.judge` finds
+            it again from the transcript.
 
     Guarantees: a function of the transcript and harmless randomness, so that looking at it costs no privacy.
     """
@@ -70,6 +73,7 @@ class InferredDataset:
     sources: tuple[str, ...] = field(default=(), repr=False)
     draws: tuple[Array, ...] = field(default=(), repr=False)
     diagnostics: Diagnostics | None = field(default=None, repr=False)
+    verdict: Verdict | None = field(default=None, repr=False)
 
     @property
     def n_records(self) -> float:

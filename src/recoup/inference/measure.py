@@ -19,6 +19,7 @@ from recoup.inference.correction import corrected, solved_and_settled
 from recoup.inference.fine_grid import coarse_cells, reachable_cells
 from recoup.inference.maxent import rows_of
 from recoup.inference.newton import Solution, solve
+from recoup.inference.records import records_of
 from recoup.inference.rows import Block, Partition
 from recoup.queries.base import Array
 from recoup.queries.grid import GridQuery
@@ -168,24 +169,8 @@ def temperature_of(strength: float, rounds: Sequence[Round]) -> float:
 
 def total_of(context: Context, rounds: Sequence[Round]) -> float:
     """The number of records that all count totals support together, each weighted by its precision; at least 1."""
-    weighted = precision = 0.0
-    for answered in rounds:
-        query, start = answered.query, 0
-        for block in query.sensitivity(context.domain).blocks:
-            values, scales = (v[start : start + block.size] for v in (answered.noisy, answered.scales))
-            start += block.size
-            if block.total is None:
-                continue
-            if isinstance(query, GridQuery):
-                reachable = reachable_cells(query, context.domain)
-                values, scales = values[reachable], scales[reachable]
-            estimate = values.sum() / block.total
-            variance = answered.noise.deviation(1.0) ** 2 * float((scales**2).sum()) / block.total**2
-            weighted += estimate / variance
-            precision += 1.0 / variance
-    if precision == 0.0:
-        return float(context.n_records or 1000)
-    return max(1.0, weighted / precision)
+    found = records_of(context, rounds)
+    return float(context.n_records or 1000) if found is None else max(1.0, found.estimate)
 
 
 def observations(

@@ -19,6 +19,7 @@ from recoup.report.profiles import profile_facts
 from recoup.report.reproduce import reproduce_facts
 from recoup.report.result import Result, result_of
 from recoup.report.rounds import budget_facts
+from recoup.report.verdict import verdict_facts
 from recoup.transcript import Transcript
 from recoup.version import __version__
 
@@ -58,8 +59,8 @@ def gather(
         exact: whether the centres came from the transcript by this seed too.
 
     Returns:
-        JSON: "title", "private", "summary", "privacy", "budget", "map", "choice", "profiles", "centers", "fit",
-        "reproduce". Without clusters those that speak of them are none, and "answer" is the answer as a table.
+        JSON: "title", "private", "verdict", "summary", "privacy", "budget", "map", "choice", "profiles", "centers",
+        "fit", "reproduce". Without clusters those that speak of them are none, and "answer" is the answer as a table.
 
     Guarantees: reads nothing but its arguments; the same arguments give the same dictionary.
 
@@ -88,6 +89,7 @@ def gather(
         "title": title or _title(len(result.centers), result.transcript.context.domain.n_columns, privacy["private"]),
         "private": privacy["private"],
         "version": __version__,
+        "verdict": verdict_facts(transcript, inferred, result.centers),
         "summary": _summary(result),
         "privacy": privacy,
         "budget": budget,
@@ -125,6 +127,7 @@ def gather_model(
         "title": title or _title(len(rows), len(bounds), facts["private"]),
         "private": facts["private"],
         "version": __version__,
+        "verdict": None,
         "summary": {
             "n_clusters": len(rows),
             "n_columns": len(bounds),

@@ -133,7 +133,7 @@ def _chosen_rounds(n_rounds: int) -> list[int]:
 
 def _read_so_far(transcript: Transcript, n_rounds: int, rng: np.random.Generator) -> InferredDataset:
     so_far = replace(transcript, rounds=transcript.rounds[:n_rounds])
-    return infer(so_far, "maxent", random_state=rng, n_points=_STEP_POINTS)
+    return infer(so_far, "maxent", random_state=rng, n_points=_STEP_POINTS, warn=False)
 
 
 def _own_answer(transcript: Transcript, n_rounds: int, n_clusters: int) -> Array | None:

@@ -25,6 +25,7 @@ from recoup.report.fit import fit_of
 from recoup.report.privacy import promise_facts
 from recoup.report.reproduce import lines_for
 from recoup.report.rounds import budget_facts
+from recoup.report.verdict import verdict_facts
 from recoup.transcript import Transcript
 from recoup.version import __version__
 
@@ -117,6 +118,7 @@ def gather_plain(
         "title": title or _title(algorithm, domain.n_columns, privacy["private"]),
         "private": privacy["private"],
         "version": __version__,
+        "verdict": verdict_facts(transcript, inferred, None),
         "summary": {
             "n_clusters": None,
             "n_columns": domain.n_columns,

@@ -115,7 +115,7 @@ def result_of(
         )
     world = inferred
     if world is None or world.method != "maxent":
-        world = infer(transcript, "maxent", random_state=random_state, n_points=_WORLD_POINTS)
+        world = infer(transcript, "maxent", random_state=random_state, n_points=_WORLD_POINTS, warn=False)
     found = None
     if level is not None and inferred is not None:
         found = intervals(transcript, inferred, centers, level=level, random_state=random_state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from recoup.report.blocks import Facts, more, rows_of, section, table
 from recoup.report.markup import Markup, element, join
 from recoup.report.numbers import count, figure
+from recoup.report.verdict import verdict_words
 
 _PRIVATE_LEAD = (
     "Found under differential privacy and read off the noisy answers alone: nothing on this page was computed from the "
@@ -21,7 +22,7 @@ _SIMULATED_LEAD = (
 
 
 def hero(facts: Facts) -> Markup:
-    """The title, the banner where it is due, and the result in one glance."""
+    """The title, the banner where it is due, the verdict, and the result in one glance."""
     summary, privacy = facts["summary"], facts["privacy"]
     numbers = {row["name"]: row["value"] for row in privacy["numbers"]}
     tiles: list[tuple[str, object]] = [("epsilon", numbers["epsilon"])]
@@ -44,6 +45,7 @@ def hero(facts: Facts) -> Markup:
         element("p", "Recoup report", class_="eyebrow"),
         element("h1", facts["title"]),
         element("p", lead, class_="lead"),
+        verdict_words(facts["verdict"]),
         rows_of(tiles, class_="tiles"),
         element("p", privacy["words"][0], " ", element("a", "The promise in full", href="#privacy"), class_="callout"),
         element("p", made, class_="soft"),

@@ -130,7 +130,8 @@ def _weights(drive: Drive, tolerance: float) -> None:
 def _inference(drive: Drive) -> None:
     transcript = drive.transcript
     own = refit(transcript, None)
-    answer = refit(transcript, infer(transcript, "maxent", n_points=_INFERRED_POINTS, random_state=0), random_state=0)
+    inferred = infer(transcript, "maxent", n_points=_INFERRED_POINTS, random_state=0, warn=False)
+    answer = refit(transcript, inferred, random_state=0)
     if np.shape(answer) != np.shape(own) or not np.isfinite(answer).all():
         raise Broken(
             f"recoup.refit on inferred data has the shape {np.shape(answer)} (the algorithm's own answer: "
