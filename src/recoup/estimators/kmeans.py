@@ -192,7 +192,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         unit = unit[~np.isnan(unit).any(axis=1)]
         return -float(((unit - self._unit_centers()[self._cells(unit)]) ** 2).sum())
 
-    def intervals(self, level: float = 0.9) -> Intervals:
+    def intervals(self, level: float = 0.9, *, simultaneous: bool = False) -> Intervals:
         """Intervals of the estimate for every centre and cluster size, from the transcript alone.
 
         They say how far k-means without noise may be from the fitted centres, and nothing about privacy. They are found
@@ -201,6 +201,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
         Args:
             level: the wanted coverage.
+            simultaneous: whether all centres, and all sizes, are to lie inside at once, instead of each by itself.
 
         Returns:
             Lower and upper ends in the user's units, rows as in `cluster_centers_`.
@@ -210,7 +211,14 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             raise ParameterError(f"intervals need a transcript, and {self.algorithm} releases none.")
         if self.inferred_ is None:
             raise ParameterError('intervals need inferred data: fit with another postprocess than "none".')
-        return intervals(self.transcript_, self.inferred_, self.cluster_centers_, level=level, random_state=self._seed)
+        return intervals(
+            self.transcript_,
+            self.inferred_,
+            self.cluster_centers_,
+            level=level,
+            simultaneous=simultaneous,
+            random_state=self._seed,
+        )
 
     def report(
         self, path: str | os.PathLike[str], *, level: float = 0.9, intervals: bool = True, title: str | None = None

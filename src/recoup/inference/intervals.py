@@ -18,12 +18,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
+from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
 from recoup.algorithms.base import Clustering, Refittable
 from recoup.algorithms.lloyd import positive_whole
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
+from recoup.inference.evidence import evidence_of
 from recoup.inference.infer import Method, has_cells_alone, infer
 from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.maxent import default_temperature, explain
@@ -37,6 +39,8 @@ from recoup.transcript import Round, Transcript
 _DRAWS = 39  # the 36th of 39 is exactly the 90 % point, the 38th the 95 % point
 # One pass on so many points has the error of two on 10,000 within a few per cent, at a sixth of the time.
 _POINTS, _PASSES = 4_000, 1
+# The deviation of what is left to move, in units of the last move: generated tables with spikes and tails have 1 and 2.
+_MOVES, _SIZE_MOVES = 1.2, 2.0
 # Other data in the place of the inferred: so many clumps for each cluster, so far from where the inferred data is.
 _CLUMPS, _CLUMP_SHIFT, _CLUMP_SPREADS = 2, 0.3, (0.02, 0.05, 0.1, 0.2)
 _SMOOTH_POINTS, _SMOOTH_WEIGHT, _CLUMP_TOLERANCE = 0.25, 0.1, 0.1
@@ -53,7 +57,7 @@ class UnitData(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Intervals:
-    """Intervals of the estimate for every coordinate of every centre and for every cluster's size, one at a time.
+    """Intervals of the estimate for every coordinate of every centre and for every cluster's size.
 
     Attributes:
         level: the wanted coverage of each interval.
@@ -62,6 +66,7 @@ class Intervals:
         size_low: (K,) records in the cluster, at least 0.
         size_high: (K,).
         n_draws: transcripts that were simulated.
+        simultaneous: whether all centres, and all sizes, are meant to lie inside at once.
     """
 
     level: float
@@ -70,6 +75,7 @@ class Intervals:
     size_low: Array
     size_high: Array
     n_draws: int
+    simultaneous: bool = False
 
 
 def intervals(
@@ -78,13 +84,17 @@ def intervals(
     centers: Array,
     *,
     level: float = 0.9,
+    simultaneous: bool = False,
     n_draws: int | None = None,
     random_state: Any = None,
 ) -> Intervals:
     """Intervals of the estimate around the clusters that k-means without noise would find near these centres.
 
     Each interval is symmetric: the estimate plus or minus the level's order statistic of the absolute errors of
-    simulated transcripts. Data sets of the maximum-entropy method are inferred again on a fresh, smaller support; those
+    simulated transcripts, and beside it what those cannot show: how far centres and sizes moved, beyond noise, from
+    where the last round measured them, which is about how far Lloyd's iteration would still move them.
+
+    Data sets of the maximum-entropy method are inferred again on a fresh, smaller support; those
     of the other methods by the same method at its default settings, with maximum-entropy data in place of the records.
     For transcripts of DP-KMEANS each draw has its own data in their place: clumps that explain the rounds.
 
@@ -93,6 +103,7 @@ def intervals(
         inferred: the data set inferred from it.
         centers: (K, d) fitted centres in the user's units, as `refit` returns them.
         level: the wanted coverage, between 0 and 1.
+        simultaneous: whether all intervals of centres are to hold at once, and all of sizes, instead of each by itself.
         n_draws: simulated transcripts; by default 39, or as many as a level above 0.975 needs.
         random_state: harmless randomness; by default the seed by which the commands and the report read.
 
@@ -155,8 +166,10 @@ def intervals(
         true_centers, true_size = clusters(data, rng)
         found = over_simulated(transcript, data, inferred.method, clusters, n_draws, rng)
         drawn = [(c - true_centers, s - true_size) for c, s in found]
-    center_error = error_at(np.stack([c for c, _ in drawn]), level)
-    size_error = error_at(np.stack([s for _, s in drawn]), level)
+    center_errors, size_errors = (np.stack(errors) for errors in zip(*drawn, strict=True))
+    moved, resized = _last_move(transcript.rounds, start, size)
+    center_error = _half_widths(center_errors, _MOVES * moved, level, simultaneous)
+    size_error = _half_widths(size_errors, _SIZE_MOVES * resized, level, simultaneous)
     return Intervals(
         level=level,
         center_low=np.minimum(domain.from_unit(start - center_error), centers),
@@ -164,7 +177,43 @@ def intervals(
         size_low=np.maximum(size - size_error, 0.0),
         size_high=size + size_error,
         n_draws=n_draws,
+        simultaneous=simultaneous,
     )
+
+
+def _last_move(rounds: Sequence[Round], centers: Array, sizes: Array) -> tuple[Array, Array]:
+    """How far the estimate is, beyond noise, from the cells that the last round measured: (d,) and (1,) in records.
+
+    Root mean squares over the clusters: one that happens to have stayed is not known any better. Nothing where the
+    cells of the last round were not the clusters. Both the cells and the estimate have noise of about that round's.
+    """
+    query = rounds[-1].query if rounds else None
+    partners = None
+    if isinstance(query, VoronoiQuery) and query.sums == "relative":
+        partners = _partners(centers, query.centers)
+    if partners is None:
+        return np.zeros(centers.shape[1]), np.zeros(1)
+    assert isinstance(query, VoronoiQuery)
+    k, d = centers.shape
+    offsets = centers - query.centers[partners]
+    more = sizes - rounds[-1].noisy[partners]
+    deviations = rounds[-1].noise.deviation(1.0) * rounds[-1].scales
+    errors = deviations[k:].reshape(k, d)[partners] / np.maximum(sizes, deviations[:k][partners])[:, None]
+    moved = np.mean(offsets**2 - 2.0 * errors**2, axis=0)
+    resized = np.mean(more**2 - deviations[:k] ** 2, keepdims=True)
+    return np.sqrt(np.maximum(moved, 0.0)), np.sqrt(np.maximum(resized, 0.0))
+
+
+def _half_widths(errors: Array, moved: Array, level: float, simultaneous: bool) -> Array:
+    """Half the widths that hold the errors of simulated transcripts, (n, ...), and beside them a typical move."""
+    widths = error_at(errors, level)
+    alone = float(norm.ppf(0.5 + level / 2.0))
+    if not simultaneous:
+        return np.hypot(widths, alone * moved)
+    least = np.maximum(widths, 1e-300)
+    together = error_at(np.max(np.abs(errors) / least, axis=tuple(range(1, errors.ndim))), level)
+    everywhere = float(norm.ppf(0.5 + level ** (1.0 / widths.size) / 2.0))
+    return np.hypot(np.maximum(together, 1.0) * widths, everywhere * moved)
 
 
 def _partners(centers: Array, points: Array) -> NDArray[np.int64] | None:
@@ -294,7 +343,10 @@ def _inferred_again(
     transcript: Transcript, rounds: tuple[Round, ...], method: str, rng: np.random.Generator
 ) -> UnitData:
     if method == "maxent" and not _only_means(rounds) and has_cells_alone(rounds):
-        measure = infer_measure(transcript.context, rounds, rng, n_points=_POINTS, n_passes=_PASSES)
+        n_settling = evidence_of(transcript).parts[0].n_settling
+        measure = infer_measure(
+            transcript.context, rounds, rng, n_points=_POINTS, n_passes=_PASSES, n_settling=n_settling
+        )
         return UnitData(measure.points, measure.weights)
     again = infer(
         replace(transcript, rounds=rounds), cast(Method, method), random_state=rng, n_points=_POINTS, warn=False
