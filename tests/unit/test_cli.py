@@ -16,13 +16,14 @@ from pyarrow import parquet
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from recoup import Box, Ledger, Transcript
+from recoup import Box, Ledger, Transcript, refit
 from recoup.cli import app
 from recoup.commands.exits import ExitCode
 from recoup.commands.output import csv_text, privacy_sentence
 from recoup.commands.progress import Progress
 from recoup.context import Context
 from recoup.files import write_whole
+from recoup.inference.judge import judge
 from recoup.version import __version__
 
 BOUNDS = "age=17:90,hours=1:99"
@@ -475,10 +476,18 @@ def test_no_record_appears_in_anything(people, tmp_path):
 def test_an_empty_table_is_answered_like_any_other(people, tmp_path):
     empty = tmp_path / "empty.csv"
     empty.write_text("age,hours,note\n")
-    full, none = clustered(people, "--json"), clustered(empty, "--json")
-    assert none.exit_code == 0
-    assert none.stderr == full.stderr
+    full, none = (
+        clustered(people, "--json", "-o", tmp_path / "full"),
+        clustered(empty, "--json", "-o", tmp_path / "none"),
+    )
+    assert none.exit_code == full.exit_code == 0
+    assert none.stderr.replace("/none/", "/full/").splitlines()[:-1] == full.stderr.splitlines()[:-1]
     assert json.loads(none.stdout)["privacy"] == json.loads(full.stdout)["privacy"]
+    # The verdict differs, by noisy counts that were paid for: whoever has the transcript can say the same.
+    for name, answer in (("full", full), ("none", none)):
+        transcript = Transcript.load(tmp_path / name / "transcript.json")
+        verdict = judge(transcript, None, refit(transcript))
+        assert answer.stderr.splitlines()[-1] == f"{verdict.sentence} {verdict.rests_on}"
 
 
 # ---- progress and files ----

@@ -27,6 +27,8 @@ from recoup.errors import (
     ParameterError,
     UnknownColumnError,
 )
+from recoup.inference.doubt import doubtful
+from recoup.inference.judge import judge
 
 X = np.random.default_rng(0).normal([[0.3, 0.7]], 0.1, size=(400, 2))
 
@@ -91,7 +93,10 @@ def test_pickles_hold_neither_data_nor_ledger(tmp_path):
 def test_learnt_attributes_are_functions_of_the_transcript():
     fitted = model().fit(X)
     learnt = {name for name in vars(fitted) if name.endswith("_")}
-    assert learnt == {"cluster_centers_", "transcript_", "inferred_", "privacy_", "n_features_in_"}
+    told = {"cluster_centers_", "transcript_", "inferred_", "privacy_", "verdict_", "doubtful_"}
+    assert learnt == told | {"n_features_in_"}
+    assert fitted.verdict_ == judge(fitted.transcript_, None, fitted.cluster_centers_)
+    assert fitted.doubtful_ == doubtful(fitted.transcript_, fitted.cluster_centers_, None)
     for name in ("labels_", "inertia_", "n_iter_"):
         assert not hasattr(fitted, name)
     assert fitted.inferred_ is None

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_ndtr
+from scipy.special import erfcx, expit, log_ndtr
 
 from recoup.context import Context
 from recoup.queries.base import Array
@@ -147,8 +147,10 @@ def expected_error(offsets: Array, errors: Array, law: str) -> Array:
     common = _mixture(densities.reshape(len(logs), -1, 1), prior)
     shares = _mixture(densities, _COMMON_VALUES * common)
     posterior = shares[:, None, :] * densities
-    gains = np.log(posterior.sum(axis=0) / densities[0]).sum(axis=0)
-    together = np.log((common[:, None, :] * densities).sum(axis=0) / densities[0]).sum()
+    # In logarithms: the density of noise alone may be too small for a number.
+    noise_alone = none - logs.max(axis=0)
+    gains = (np.log(posterior.sum(axis=0)) - noise_alone).sum(axis=0)
+    together = (np.log((common[:, None, :] * densities).sum(axis=0)) - noise_alone).sum()
     posterior /= posterior.sum(axis=0)
     means = np.stack([_posterior_mean(offsets, errors, spread, law) for spread in spreads])
     real = (gains > _EVIDENCE) | (together > _EVIDENCE)
@@ -180,9 +182,9 @@ def _posterior_mean(offsets: Array, errors: Array, spread: float, law: str) -> A
 def _half(x: Array, scale: Array, spread: float) -> tuple[Array, Array]:
     """Of the error's law given an offset x: log weight and mean of the half below x."""
     alpha = x / spread - spread / scale
-    log_mass = log_ndtr(alpha)
-    tail = np.exp(-0.5 * alpha**2 - 0.5 * np.log(2.0 * np.pi) - log_mass)
-    return -x / scale + log_mass, spread**2 / scale - spread * tail
+    # Density over mass of a standard Gaussian below alpha; as logarithms these would cancel, and lose all digits.
+    tail = np.sqrt(2.0 / np.pi) / erfcx(-alpha / np.sqrt(2.0))
+    return -x / scale + log_ndtr(alpha), spread**2 / scale - spread * tail
 
 
 def _log_density(offsets: Array, errors: Array, spread: float, law: str) -> Array:
