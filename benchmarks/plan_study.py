@@ -2,11 +2,12 @@
 
 python benchmarks/plan_study.py [--list chosen checked] [--seeds 3] [-o FILE]
 
-The constants of the law were chosen on the tables of the first list; those of the second were generated afterwards, with
-other shapes and other seeds. The measured excess is the geometric mean over fits of the within-cluster sum of squares of
+The constants of the law were chosen on the tables of the first list; those of the second have other shapes and other
+seeds, and were looked at afterwards. A number is right if it is within a factor of three; "less than 0.1%" is right if
+the measured excess is less. The measured excess is the geometric mean over fits of the within-cluster sum of squares of
 the released centres, relative to the best that Lloyd's iteration reaches on the records, from the released centres and
-from scikit-learn's five starts, less 1. Pure epsilon; N is declared; columns lie in [-1, 1]. The noise is simulated: NOT
-PRIVATE.
+from scikit-learn's five starts, less 1. Pure epsilon; N is declared; columns lie in [-1, 1]. The noise is simulated:
+NOT PRIVATE.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +26,7 @@ from sklearn.cluster import KMeans
 from recoup import PrivateKMeans
 from recoup.context import Context
 from recoup.domain import Box
-from recoup.planner import plan_adaptive
+from recoup.planner import LEAST_EXCESS, plan_adaptive
 
 EPSILONS = (0.25, 1.0, 4.0)
 
@@ -39,6 +41,8 @@ class Shape(NamedTuple):
 
 
 CHOSEN = (
+    Shape("overlap", 1, 4, 10_000),
+    Shape("tails", 3, 2, 500),
     Shape("blobs", 2, 15, 5_000),
     Shape("tails", 2, 4, 20_000),
     Shape("overlap", 2, 8, 50_000),
@@ -55,26 +59,20 @@ CHOSEN = (
     Shape("overlap", 8, 16, 100_000),
     Shape("blobs", 10, 10, 20_000),
     Shape("integers", 10, 3, 5_000),
-    Shape("tails", 12, 6, 100_000),
     Shape("overlap", 12, 8, 20_000),
     Shape("integers", 16, 26, 20_000),
-    Shape("spikes", 16, 5, 100_000),
 )
 CHECKED = (
-    Shape("overlap", 2, 20, 20_000),
     Shape("spikes", 2, 3, 2_000),
-    Shape("integers", 3, 6, 50_000),
+    Shape("overlap", 2, 20, 20_000),
     Shape("tails", 3, 8, 10_000),
     Shape("spikes", 4, 12, 20_000),
-    Shape("blobs", 5, 7, 10_000),
     Shape("tails", 5, 3, 5_000),
-    Shape("overlap", 6, 4, 150_000),
-    Shape("blobs", 7, 20, 60_000),
     Shape("integers", 8, 5, 40_000),
     Shape("tails", 10, 5, 30_000),
-    Shape("spikes", 12, 4, 15_000),
     Shape("blobs", 14, 8, 50_000),
-    Shape("overlap", 16, 6, 120_000),
+    Shape("overlap", 16, 6, 60_000),
+    Shape("blobs", 7, 20, 30_000),
 )
 LISTS = {"chosen": (CHOSEN, 11), "checked": (CHECKED, 1_013)}
 
@@ -127,11 +125,14 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    lines = ["| list | table | d | K | N | epsilon | N epsilon / K | measured | fits | predicted | ratio |", "|---" * 11 + "|"]
+    lines = [
+        "| list | table | d | K | N | epsilon | N epsilon / K | measured | fits | predicted | |",
+        "|---" * 11 + "|",
+    ]
     print("\n".join(lines), flush=True)
     for name in arguments.list:
         shapes, list_seed = LISTS[name]
-        n_told = n_right = 0
+        verdicts: Counter[str] = Counter()
         started = time.perf_counter()
         for shape in shapes:
             for epsilon, values in measured(shape, list_seed, arguments.seeds).items():
@@ -140,19 +141,21 @@ def main() -> None:
                 )
                 plan = plan_adaptive(context, n_clusters=shape.k)
                 excess = float(np.exp(np.mean(np.log(values))))
-                told = plan.relative_excess is not None and not plan.is_weak
-                ratio = excess / plan.relative_excess if told else np.nan
-                n_told += told
-                n_right += told and 1 / 3 <= ratio <= 3
-                spread = f"{min(values):.2g} to {max(values):.2g}"
-                predicted = f"{plan.relative_excess:.2g} | {ratio:.2f}" if told else "- | -"
+                expected = plan.relative_excess
+                if expected is None:
+                    predicted, verdict = "-", "not told"
+                elif expected <= LEAST_EXCESS:
+                    predicted, verdict = f"< {LEAST_EXCESS:g}", "right" if excess <= LEAST_EXCESS else "wrong"
+                else:
+                    predicted, verdict = f"{expected:.2g}", "right" if 1 / 3 <= excess / expected <= 3 else "wrong"
+                verdicts[verdict] += 1
+                fits = f"{min(values):.2g} to {max(values):.2g}"
                 strength = shape.n * epsilon / shape.k
                 line = f"{name} | {shape.kind} | {shape.d} | {shape.k} | {shape.n} | {epsilon:g} | {strength:.3g}"
-                lines.append(f"| {line} | {excess:.2g} | {spread} | {predicted} |")
+                lines.append(f"| {line} | {excess:.2g} | {fits} | {predicted} | {verdict} |")
                 print(lines[-1], flush=True)
-        n_lines = len(shapes) * len(EPSILONS)
-        took = time.perf_counter() - started
-        lines.append(f"{name}: {n_right} of {n_told} within a factor of three; {n_lines - n_told} not told; {took:.0f} s")
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        lines.append(f"{name}: {counts}; {time.perf_counter() - started:.0f} s")
         print(lines[-1], flush=True)
     if arguments.output:
         arguments.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
