@@ -437,7 +437,7 @@ def test_a_plan_predicts_nothing_where_records_are_too_few():
 def test_a_plan_says_where_it_does_not_know_and_where_little_is_lost():
     terms = ("plan", "-k", "5", "--epsilon", "1", "--n-records", "100000", "--columns")
     unknown = run(*terms, "40")
-    assert "not known: 40 columns, where 1 to 16 were measured" in unknown.stderr
+    assert "not known: 40 columns, where predictions were found to hold for 1 to 16" in unknown.stderr
     assert "above non-private" not in unknown.stderr
     assert json.loads(run(*terms, "40", "--json").stdout)["relative_excess"] is None
     assert "less than 0.1 % above non-private" in run(*terms, "4").stderr
