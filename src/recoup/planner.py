@@ -296,7 +296,7 @@ def relative_excess(*, epsilon: float, n_clusters: int, n_columns: int, n_record
     >>> round(relative_excess(epsilon=0.25, n_clusters=5, n_columns=6, n_records=48_842), 4)
     0.0028
     """
-    return EXCESS_LAW * n_columns * (n_clusters / (n_records * epsilon)) ** EXCESS_POWER
+    return float(EXCESS_LAW * n_columns * (n_clusters / (n_records * epsilon)) ** EXCESS_POWER)
 
 
 def epsilon_for(*, excess: float, n_clusters: int, n_columns: int, n_records: float) -> float:
@@ -319,7 +319,7 @@ def records_for(*, excess: float, epsilon: float, n_clusters: int, n_columns: in
 
 def _strength_for(excess: float, n_columns: int) -> float:
     """N epsilon / K at which the law gives this excess, or less where that is more than what it holds for."""
-    by_law = (EXCESS_LAW * n_columns / min(excess, MOST_EXCESS)) ** (1 / EXCESS_POWER)
+    by_law = float((EXCESS_LAW * n_columns / min(excess, MOST_EXCESS)) ** (1 / EXCESS_POWER))
     return max(by_law, LEAST_STRENGTH)
 
 
