@@ -393,13 +393,16 @@ def test_plan_says_cost_and_error():
 
 
 def test_the_default_plan_is_that_of_the_default_algorithm():
+    from recoup.planner import EXCESS_LAW, EXCESS_POWER
+
     terms = ("plan", "--columns", "2", "-k", "15", "--epsilon", "0.5", "--n-records", "5000")
     value = json.loads(run(*terms, "--excess", "0.05", "--json").stdout)
-    assert value["relative_excess"] == pytest.approx(4 * 2**0.5 * 15 / (5000 * 0.5))
-    assert value["epsilon_needed"] == pytest.approx(4 * 2**0.5 * 15 / (5000 * 0.05))
+    assert value["relative_excess"] == pytest.approx(EXCESS_LAW * 2 * (15 / (5000 * 0.5)) ** EXCESS_POWER)
+    assert value["epsilon_needed"] == pytest.approx((EXCESS_LAW * 2 / 0.05) ** (1 / EXCESS_POWER) * 15 / 5000)
     assert [r["sum_scale"] is None for r in value["rounds"]] == [True, True, False, False]
     assert "above non-private" in run(*terms).stderr
     assert run(*terms, "--excess", "-1").exit_code == 2
+    assert run(*terms, "--excess", "0.0001").exit_code == 2
     assert "sd of a centre" not in run(*terms).stdout
 
 
@@ -432,14 +435,23 @@ def test_a_plan_predicts_nothing_where_records_are_too_few():
         assert "Too few records" in run(*terms, "1000", "--algorithm", algorithm).stderr
 
 
+def test_a_plan_says_where_it_does_not_know_and_where_little_is_lost():
+    terms = ("plan", "-k", "5", "--epsilon", "1", "--n-records", "100000", "--columns")
+    unknown = run(*terms, "40")
+    assert "not known: 40 columns, where predictions were found to hold for 1 to 16" in unknown.stderr
+    assert "above non-private" not in unknown.stderr
+    assert json.loads(run(*terms, "40", "--json").stdout)["relative_excess"] is None
+    assert "less than 0.1 % above non-private" in run(*terms, "4").stderr
+
+
 def test_what_is_needed_is_whole_records_and_enough_for_the_law():
     terms = ("plan", "--columns", "2", "-k", "3", "--epsilon", "1", "--n-records", "1000", "--excess")
-    value = json.loads(run(*terms, "0.05", "--json").stdout)
-    assert value["records_needed"] == 340
-    assert "340 records at this epsilon" in run(*terms, "0.05").stderr
-    # The law alone would ask for 34.
+    value = json.loads(run(*terms, "0.01", "--json").stdout)
+    assert value["records_needed"] == 1098
+    assert "1098 records at this epsilon" in run(*terms, "0.01").stderr
+    # The law alone would ask for 48.
     value = json.loads(run(*terms, "0.5", "--json").stdout)
-    assert value["records_needed"] == 300
+    assert value["records_needed"] == 500
     assert value["epsilon_needed"] == pytest.approx(0.3)
 
 

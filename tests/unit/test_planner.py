@@ -151,6 +151,40 @@ def test_the_inverse_questions_invert_the_law():
     assert records_for(excess=excess, epsilon=0.3, **shape) == pytest.approx(9000)
 
 
+@pytest.mark.parametrize(
+    ("n_columns", "n_clusters", "n_records", "reason"),
+    [
+        (4, 5, 20_000, None),
+        (17, 5, 100_000, "17 columns"),
+        (4, 1, 20_000, "1 cluster,"),
+        (4, 17, 100_000, "17 clusters"),
+        (4, 3, 499, "499 records"),
+        (16, 16, 2_000, "N epsilon is small for 16 columns and 16 clusters, and a cluster may be missed"),
+        (4, 26, 2_000, "Too few records"),
+    ],
+)
+def test_a_plan_tells_a_loss_where_it_was_measured_and_why_not_elsewhere(n_columns, n_clusters, n_records, reason):
+    from recoup.planner import plan_adaptive
+
+    context = Context(domain=DOMAINS["box"]([0] * n_columns, [1] * n_columns), epsilon=Fraction(1), n_records=n_records)
+    plan = plan_adaptive(context, n_clusters=n_clusters)
+    if reason is None:
+        assert plan.relative_excess is not None
+        assert plan.notes == ()
+    else:
+        assert plan.relative_excess is None
+        assert reason in plan.notes[0]
+
+
+def test_a_small_loss_is_told_as_little_and_gaussian_noise_as_not_measured():
+    from recoup.planner import LEAST_EXCESS, plan_adaptive
+
+    terms = {"domain": DOMAINS["box"]([0] * 4, [1] * 4), "epsilon": Fraction(1), "n_records": 10**7}
+    assert plan_adaptive(Context(**terms), n_clusters=5).relative_excess == LEAST_EXCESS
+    gaussian = Context(**terms, delta=Fraction(1, 10**6), mechanism="gaussian")
+    assert "Laplace" in plan_adaptive(gaussian, n_clusters=5).notes[0]
+
+
 def test_a_ledger_previews_a_plan_and_writes_nothing():
     from recoup import Ledger
 

@@ -101,17 +101,18 @@ def plan(
         text = f"For an excess of {excess:g}: {counted(int(wanted['records_needed']), 'record')} at this epsilon"
         if "epsilon_needed" in wanted:
             text += f", or epsilon {wanted['epsilon_needed']:.3g} with {counted(n_records or 0, 'record')}"
-        say(text + " (a first law, right within a factor of about three).")
+        say(text + " (within a factor of three for about five of six tables that were measured).")
 
 
 def _needed(excess: float, clusters: int, columns: int, context: Context) -> dict[str, float]:
     from math import ceil
 
     from recoup.inference.measure import effective_epsilon
-    from recoup.planner import epsilon_for, records_for
+    from recoup.planner import LEAST_EXCESS, epsilon_for, records_for
 
-    if not 0 < excess < 10:
-        raise ParameterError(f"--excess {excess:g}: give a part of the non-private loss, such as 0.05.")
+    if not LEAST_EXCESS <= excess < 10:
+        least = f"and at least {LEAST_EXCESS:g}, as less cannot be told in advance"
+        raise ParameterError(f"--excess {excess:g}: give a part of the non-private loss, such as 0.05, {least}.")
     shape = {"n_clusters": clusters, "n_columns": columns}
     needed: dict[str, float] = {
         "records_needed": ceil(records_for(excess=excess, epsilon=effective_epsilon(context), **shape))
@@ -144,16 +145,15 @@ def _show(planned: Plan) -> None:
         out.say(note)
     if planned.relative_sums:
         out.say("Sums are relative to their cell: their noise is the scale times the cell's radius.")
-    if planned.relative_excess is not None:
-        # Where a note says that no prediction holds, there is none.
-        if planned.is_weak:
-            return
-        if planned.relative_excess > 0.5:
-            out.say("Too few records for this epsilon: expect failure. Raise epsilon, or ask for fewer clusters.")
-        else:
+        # Where what to expect is not known, a note said why.
+        if planned.relative_excess is not None:
+            from recoup.planner import LEAST_EXCESS
+
+            least = planned.relative_excess <= LEAST_EXCESS
+            size = f"less than {100 * LEAST_EXCESS:g} %" if least else f"about {100 * planned.relative_excess:.2g} %"
             out.say(
-                f"Expected: a within-cluster sum of squares about {100 * planned.relative_excess:.2g} % above "
-                "non-private k-means (a first law, right within a factor of about three)."
+                f"Expected: a within-cluster sum of squares {size} above non-private k-means (within a factor of "
+                "three for about five of six tables that were measured)."
             )
         return
     if planned.expected_displacement is None or planned.expected_excess is None:
