@@ -29,7 +29,7 @@ _NULL_VALUES = (
 _COMMON_VALUES = 5.0  # what all columns tell counts as so many values of each
 _MIXTURE_STEPS = 40
 _EVIDENCE = 3.0  # nats by which errors of the model must explain offsets better than noise alone
-_PASSES = 4  # points that cross into another cell, or are clipped, leave a little of a shift to do
+_PASSES = 8  # points that cross into another cell, or are clipped, leave a little of a shift to do
 _SMALLEST_ROOM = 1e-12
 
 
@@ -204,21 +204,27 @@ def _log_density(offsets: Array, errors: Array, spread: float, law: str) -> Arra
 def _corrected_by(context: Context, answered: Round, points: Array, weights: Array) -> Corrected:
     query, law = answered.query, answered.mechanism
     assert isinstance(query, VoronoiQuery)
-    weights = _resized(query, misfit_of(answered, points, weights), law, points, weights)
+    counted = misfit_of(answered, points, weights)
+    more = expected_error(counted.more[:, None], counted.more_error[:, None], law)[:, 0]
+    sizes = np.maximum(counted.sizes + more, 0.0)
+    weights = _resized(query, points, weights, sizes)
     misfit = misfit_of(answered, points, weights)
-    wanted = expected_error(misfit.offsets, misfit.offset_errors, law)
-    left = wanted
+    wanted = left = expected_error(misfit.offsets, misfit.offset_errors, law)
+    if not wanted.any():
+        return Corrected(points, weights)
     for _ in range(_PASSES):
         points = _shifted(context, query, points, weights, left)
+        weights = _resized(query, points, weights, sizes)
         left = wanted - (misfit.offsets - misfit_of(answered, points, weights).offsets)
     return Corrected(points, weights)
 
 
-def _resized(query: VoronoiQuery, misfit: Misfit, law: str, points: Array, weights: Array) -> Array:
-    more, error = misfit.more[:, None], misfit.more_error[:, None]
-    sizes = np.maximum(misfit.sizes + expected_error(more, error, law)[:, 0], 0.0)
-    factors = np.divide(sizes, misfit.sizes, out=np.ones_like(sizes), where=misfit.sizes > 0)
-    changed = weights * factors[query.cells(points)]
+def _resized(query: VoronoiQuery, points: Array, weights: Array, sizes: Array) -> Array:
+    """Weights in proportion to these sizes of the cells, of the same total."""
+    cells = query.cells(points)
+    present = np.bincount(cells, weights, minlength=len(sizes))
+    factors = np.divide(sizes, present, out=np.ones_like(sizes), where=present > 0)
+    changed = weights * factors[cells]
     return np.asarray(changed * (weights.sum() / changed.sum())) if changed.sum() > 0 else weights
 
 

@@ -37,7 +37,7 @@ def infer_joint(evidence: Evidence, rng: np.random.Generator, *, n_points: int) 
         n_points: points of the support.
 
     Returns:
-        The measure of the last pass. The order of the releases changes only the randomness.
+        The measure of the last pass, moved to what the last rounds of each release measured, in their order.
     """
     context, total = evidence.context, total_of(evidence.context, evidence.rounds)
     split = [solved_and_settled(part.rounds, part.n_settling) for part in evidence.parts]
