@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from recoup.algorithms.lloyd import positive_whole
 from recoup.context import Context
 from recoup.errors import ParameterError, PostprocessDeclined
-from recoup.inference.correction import corrected
 from recoup.inference.diagnostics import Diagnostics, mixing_of, residuals_of
 from recoup.inference.evidence import Evidence, evidence_of
 from recoup.inference.generic import infer_generic, points_for
@@ -211,9 +210,8 @@ def _maximum_entropy(transcript: Evidence, rng: np.random.Generator, n_points: i
     points = np.concatenate([around_means(cells, context, n_new, rng), moved])
     base = np.full(n_points, total / n_points)
     solution = explain(transcript.rounds, points, base, temperature=temperature)
-    points, weights = corrected(context, transcript.rounds[-1:], points, solution.measure)
     seconds["solver"] = time.perf_counter() - clock
-    return _solved(transcript, points, weights, solution, seconds)
+    return _solved(transcript, points, solution.measure, solution, seconds)
 
 
 def _metropolis(
