@@ -89,7 +89,7 @@ PLANS: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("n", [0, 3000])
 def test_the_planned_rounds_are_those_that_are_made(plan: str, n: int) -> None:
-    given = {"n_clusters": 2, "epsilon": 10, "postprocess": "none", "random_state": 0, "noise": "simulated"}
+    given = {"n_clusters": 2, "epsilon": 1000, "postprocess": "none", "random_state": 0, "noise": "simulated"}
     model = PrivateKMeans(**given, **PLANS[plan])
     n_rounds, at_most = _planned_rounds(model)
     assert at_most == plan.startswith(("many", "hybrid"))
