@@ -40,7 +40,7 @@ class Corrected(NamedTuple):
     weights: Array
 
 
-class Misfit(NamedTuple):
+class CellMisfit(NamedTuple):
     """Where a round differs from what a measure predicts for it, in the unit domain.
 
     Attributes:
@@ -96,7 +96,7 @@ def corrected(context: Context, rounds: Sequence[Round], points: Array, weights:
     return Corrected(points, weights)
 
 
-def misfit_of(answered: Round, points: Array, weights: Array) -> Misfit:
+def misfit_of(answered: Round, points: Array, weights: Array) -> CellMisfit:
     """Compare counts and means of a round's cells with those of a measure.
 
     Args:
@@ -113,7 +113,7 @@ def misfit_of(answered: Round, points: Array, weights: Array) -> Misfit:
     divisor = np.maximum(sizes, deviations[:k])[:, None]
     predicted = _sums(cells, weights, query.values(points, cells), k)
     measured = answered.noisy[k:].reshape(k, d)
-    return Misfit(
+    return CellMisfit(
         sizes,
         answered.noisy[:k] - sizes,
         deviations[:k],

@@ -39,7 +39,7 @@ from recoup.transcript import Round, Transcript
 _DRAWS = 39  # the 36th of 39 is exactly the 90 % point, the 38th the 95 % point
 # One pass on so many points has the error of two on 10,000 within a few per cent, at a sixth of the time.
 _POINTS, _PASSES = 4_000, 1
-# The deviation of what is left to move, in units of the last move: generated tables with spikes and tails have .4 to 2.4, and 2 to 3.
+# The deviation of what is left to move, in units of the last move: on tables with spikes .4 to 2.4, of sizes 2 to 3.
 _MOVES, _SIZE_MOVES = 1.2, 3.0
 # Other data in the place of the inferred: so many clumps for each cluster, so far from where the inferred data is.
 _CLUMPS, _CLUMP_SHIFT, _CLUMP_SPREADS = 2, 0.3, (0.02, 0.05, 0.1, 0.2)
