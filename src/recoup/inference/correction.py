@@ -112,12 +112,14 @@ def misfit_of(answered: Round, points: Array, weights: Array) -> CellMisfit:
     deviations = answered.noise.deviation(1.0) * answered.scales
     divisor = np.maximum(sizes, deviations[:k])[:, None]
     predicted = _sums(cells, weights, query.values(points, cells), k)
-    measured = answered.noisy[k:].reshape(k, d)
+    reach = 1.0 if query.radii is None else query.radii[:, None]
+    # A count below none, or a mean out of reach, is noise, however far it is from what the measure predicts.
+    measured = np.clip(answered.noisy[k:].reshape(k, d) / divisor, -reach, reach)
     return CellMisfit(
         sizes,
-        answered.noisy[:k] - sizes,
+        np.maximum(answered.noisy[:k], 0.0) - sizes,
         deviations[:k],
-        (measured - predicted) / divisor,
+        measured - predicted / divisor,
         deviations[k:].reshape(k, d) / divisor,
     )
 
