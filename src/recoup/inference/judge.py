@@ -23,7 +23,7 @@ from recoup.inference.evidence import Evidence, evidence_of
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.misfit import Clusters, Misfit, expected_answer, misfits_of
 from recoup.inference.records import Records, records_of
-from recoup.inference.verdict import Reason, Verdict
+from recoup.inference.verdict import Kind, Reason, Verdict
 from recoup.queries.base import Array
 from recoup.queries.voronoi import VoronoiQuery
 from recoup.transcript import Round, Transcript
@@ -251,35 +251,40 @@ def _reason(domain: Domain, place: _Place, misfits: Sequence[Misfit]) -> Reason:
 
 def _notes(domain: Domain, misfits: Sequence[Misfit]) -> Iterator[Reason]:
     """One note for each round: what differs by more than noise and does not decide."""
-    for t in sorted({misfit.round for misfit in misfits}):
-        found = [misfit for misfit in misfits if misfit.round == t]
-        columns = sorted({misfit.column for misfit in found if misfit.column is not None})
-        about = [column_names(domain)[j] for j in columns]
-        about += sorted({f"{misfit.block}s" for misfit in found if misfit.column is None})
+    for t, found, about in _by_round(domain, misfits):
         small = max(misfit.importance for misfit in found) < 1.0
         why = "by too little to matter" if small else "and a later round was asked where the clusters are"
-        yield Reason(
-            kind=found[0].kind,
-            sentence=f"round {t + 1}: {_listed(about)} differ from the inferred data by more than noise, {why}",
-            columns=_ids(domain, columns),
-            clusters=tuple(sorted({misfit.cluster for misfit in found if misfit.cluster is not None})),
-            numbers={"round": float(t + 1), "importance": max(misfit.importance for misfit in found)},
-        )
+        sentence = f"round {t + 1}: {about} differ from the inferred data by more than noise, {why}"
+        yield _note(domain, found[0].kind, t, found, sentence)
 
 
 def _surprises(domain: Domain, misfits: Sequence[Misfit]) -> Iterator[Reason]:
+    for t, found, about in _by_round(domain, misfits):
+        sentence = f"round {t + 1} was not foreseen by the rounds before it in {about}"
+        yield _note(domain, "prediction", t, found, sentence)
+
+
+def _by_round(domain: Domain, misfits: Sequence[Misfit]) -> Iterator[tuple[int, list[Misfit], str]]:
+    """The misfits of each round, and what they are about, in words."""
     for t in sorted({misfit.round for misfit in misfits}):
         found = [misfit for misfit in misfits if misfit.round == t]
-        columns = sorted({misfit.column for misfit in found if misfit.column is not None})
-        about = [column_names(domain)[j] for j in columns]
+        about = [column_names(domain)[j] for j in _columns(found)]
         about += sorted({f"{misfit.block}s" for misfit in found if misfit.column is None})
-        yield Reason(
-            kind="prediction",
-            sentence=f"round {t + 1} was not foreseen by the rounds before it in {_listed(about)}",
-            columns=_ids(domain, columns),
-            clusters=tuple(sorted({misfit.cluster for misfit in found if misfit.cluster is not None})),
-            numbers={"round": float(t + 1), "importance": max(misfit.importance for misfit in found)},
-        )
+        yield t, found, _listed(about)
+
+
+def _note(domain: Domain, kind: Kind, t: int, found: Sequence[Misfit], sentence: str) -> Reason:
+    return Reason(
+        kind=kind,
+        sentence=sentence,
+        columns=_ids(domain, _columns(found)),
+        clusters=tuple(sorted({misfit.cluster for misfit in found if misfit.cluster is not None})),
+        numbers={"round": float(t + 1), "importance": max(misfit.importance for misfit in found)},
+    )
+
+
+def _columns(misfits: Sequence[Misfit]) -> list[int]:
+    return sorted({misfit.column for misfit in misfits if misfit.column is not None})
 
 
 def _ids(domain: Domain, columns: Sequence[int]) -> tuple[str | int, ...]:
