@@ -20,7 +20,7 @@ from recoup.context import Context, Request
 from recoup.errors import ParameterError
 from recoup.inference.measure import Measure, effective_epsilon, infer_measure, total_of
 from recoup.inference.significance import without_noise
-from recoup.kernels.weighted_kmeans import weighted_kmeans
+from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
 from recoup.queries.base import MAX_SIZE, Array, Query, check_size
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
@@ -36,8 +36,9 @@ _GRID_DIMENSIONS, _MANY_DIMENSIONS = 3, 10
 _MAX_GRID_CELLS = 200_000
 _POINTS_BETWEEN, _POINTS_SETTLING = 6_000, 4_000
 _RESTARTS_BETWEEN, _RESTARTS_FOR_CLUSTERS = 12, 40
-# N epsilon / K from which on centres are settled, and settled in more rounds.
+# N epsilon / K from which on centres are settled, after a round for rival clusters; and settled in more rounds.
 _SETTLED, _SETTLED_LONGER = 20_000, 200_000
+_RIVAL_DIFFERS = 1e-3  # in the loss: from there on clusters are others, not the same ones found again
 _SEARCH_PART = Fraction(1, 6)  # of what is spent on sums, a round before centres are settled
 # The distance by which centres may be off, in units of a cell's root mean square distance from its centre.
 _SHIFT_SEARCHING, _SHIFT_SETTLING = 0.5, 0.2
@@ -81,7 +82,7 @@ class AdaptiveKMeans:
         elif stage.kind == "first look":
             query = _first_look(context, self.n_clusters, n, stage.share)
         else:
-            settling = stage.kind == "settle"
+            settling = stage.settles
             measure = infer_measure(
                 context,
                 rounds,
@@ -95,7 +96,7 @@ class AdaptiveKMeans:
             else:
                 weights = without_noise(context, rounds, measure.points, measure.weights, self.n_clusters, rng)
                 measure = replace(measure, weights=weights)
-                centers = self._next_centers(rounds[-1].query, measure, stage, rng)
+                centers = self._next_centers(rounds, stages, measure, rng)
                 epsilon = _sum_strength(context, 1.0, stage.share)
                 query = VoronoiQuery(
                     centers=centers,
@@ -129,14 +130,22 @@ class AdaptiveKMeans:
         n = total_of(context, rounds[:n_first]) if rounds else float(context.n_records or 1)
         return plan_stages(context, self.n_clusters, n), n
 
-    def _next_centers(self, last: Query, measure: Measure, stage: Stage, rng: np.random.Generator) -> Array:
+    def _next_centers(
+        self, rounds: Sequence[Round], stages: Sequence[Stage], measure: Measure, rng: np.random.Generator
+    ) -> Array:
         """K-means of the measure; where centres settle, Lloyd's iteration from where they were."""
-        if stage.kind == "settle" and isinstance(last, VoronoiQuery) and last.n_cells == stage.n_cells:
-            return weighted_kmeans(
-                measure.points, measure.weights, stage.n_cells, n_restarts=0, rng=rng, starts=last.centers[None]
-            ).centers
-        more = stage.n_cells > self.n_clusters
-        return _kmeans(measure, stage.n_cells, _RESTARTS_BETWEEN if more else _RESTARTS_FOR_CLUSTERS, rng)
+        stage, before = stages[len(rounds)], rounds[-1:]
+        if stage.kind == "sums":
+            more = stage.n_cells > self.n_clusters
+            return _kmeans(measure, stage.n_cells, _RESTARTS_BETWEEN if more else _RESTARTS_FOR_CLUSTERS, rng)
+        if stages[len(rounds) - 1].kind == "rival":
+            before = rounds[-2:]
+        starts = max(before, key=_explained_squares).query
+        assert isinstance(starts, VoronoiQuery)
+        settled = weighted_kmeans(
+            measure.points, measure.weights, stage.n_cells, n_restarts=0, rng=rng, starts=starts.centers[None]
+        )
+        return _rival(measure, settled, rng) if stage.kind == "rival" else settled.centers
 
     def to_json(self) -> dict[str, Any]:
         """The public description that a transcript carries."""
@@ -151,18 +160,20 @@ class AdaptiveKMeans:
 class Stage(NamedTuple):
     """One planned round: what it asks for, its share of the budget, and in how many cells."""
 
-    kind: Literal["total", "first look", "counts", "sums", "settle"]
+    kind: Literal["total", "first look", "counts", "sums", "rival", "settle"]
     share: Fraction
     n_cells: int
 
     @property
+    def settles(self) -> bool:
+        """Whether the cells are meant to be the clusters that are released, or their rivals."""
+        return self.kind in ("rival", "settle")
+
+    @property
     def split(self) -> dict[str, Fraction]:
         """How the share is split over the answer."""
-        return (
-            {"count": _COUNT_PART, "sum": 1 - _COUNT_PART}
-            if self.kind in ("sums", "settle")
-            else {"count": Fraction(1)}
-        )
+        with_sums = self.kind == "sums" or self.settles
+        return {"count": _COUNT_PART, "sum": 1 - _COUNT_PART} if with_sums else {"count": Fraction(1)}
 
 
 def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...]:
@@ -192,29 +203,25 @@ def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...
     n_cells = int(np.clip(n * effective_epsilon(context, float(share)) / 8, max(3 * k, 60), max(3 * k, 150)))
     stages += [Stage("counts", share, n_cells)] * n_counts
     left = 1 - sum((stage.share for stage in stages), Fraction(0))
-    n_sums, n_settling = _n_sum_rounds(context, k, n)
-    part = left * (_SEARCH_PART if n_settling else Fraction(1, n_sums))
-    strength = _sum_strength(context, n, part)
-    most = float(np.clip(0.085 * strength / d, k, max(k, min(3 * k, MAX_SIZE // (1 + d)))))
+    per_cluster = n * effective_epsilon(context) / k
+    settles = not few and per_cluster >= _SETTLED
+    n_sums = 2 if few or per_cluster < 300 else 3 if per_cluster < 3_000 else 4
+    part = left * (_SEARCH_PART if settles else Fraction(1, n_sums))
+    most = float(np.clip(0.085 * _sum_strength(context, n, part) / d, k, max(k, min(3 * k, MAX_SIZE // (1 + d)))))
+    if many and n_sums > 2 and most <= k:  # with no more cells than clusters there is little to search with
+        n_sums, part, settles = 1, left / 4, True
     for step in range(n_sums):
         stages.append(Stage("sums", part, max(k, round(most * (k / most) ** (step / max(n_sums - 1, 1))))))
-    if n_settling:
-        stages += [Stage("settle", (left - n_sums * part) / n_settling, k)] * n_settling
+    if settles:
+        n_rivals = int(per_cluster >= _SETTLED)
+        n_settling = 4 if per_cluster >= _SETTLED_LONGER else 2 if n_sums > 1 else 3
+        share = (left - n_sums * part) / (n_rivals + n_settling)
+        stages += [Stage("rival", share, k)] * n_rivals + [Stage("settle", share, k)] * n_settling
     return tuple(stages)
 
 
-def _n_sum_rounds(context: Context, n_clusters: int, n: float) -> tuple[int, int]:
-    """How many rounds with sums search for clusters, and how many then settle their centres."""
-    per_cluster = n * effective_epsilon(context) / n_clusters
-    if context.domain.n_columns <= _GRID_DIMENSIONS:
-        return 2, 0
-    if per_cluster >= _SETTLED:
-        return 4, 2 if per_cluster < _SETTLED_LONGER else 4
-    return (2 if per_cluster < 300 else 3 if per_cluster < 3_000 else 4), 0
-
-
 def _n_settling(stages: Sequence[Stage]) -> int:
-    return sum(stage.kind == "settle" for stage in stages)
+    return sum(stage.settles for stage in stages)
 
 
 def _sum_strength(context: Context, n: float, share: Fraction) -> float:
@@ -248,6 +255,28 @@ def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: np.random.Gene
         max_iterations=60,
         tolerance=1e-4,
     ).centers
+
+
+def _rival(measure: Measure, settled: Clustering, rng: np.random.Generator) -> Array:
+    """The best clusters of the measure that are not these, which were settled; or these, if it has no others."""
+    rival = None
+    for _ in range(_RESTARTS_FOR_CLUSTERS):
+        found = weighted_kmeans(measure.points, measure.weights, len(settled.centers), n_restarts=1, rng=rng)
+        differs = abs(found.inertia - settled.inertia) > _RIVAL_DIFFERS * settled.inertia
+        if differs and (rival is None or found.inertia < rival.inertia):
+            rival = found
+    return settled.centers if rival is None else rival.centers
+
+
+def _explained_squares(answered: Round) -> float:
+    """How much of the records' variance the cells of a round explain, by their counts and means as measured."""
+    query = answered.query
+    assert isinstance(query, VoronoiQuery)
+    k, d = query.centers.shape
+    counts = np.maximum(answered.noisy[:k], 1.0)
+    shares = counts / counts.sum()
+    means = query.centers + answered.noisy[k:].reshape(k, d) / counts[:, None]
+    return float(shares @ ((means - shares @ means) ** 2).sum(axis=1))
 
 
 def _radii(measure: Measure, centers: Array, epsilon: float, shift: float, context: Context) -> Array:
