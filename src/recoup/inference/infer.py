@@ -69,8 +69,8 @@ def infer(
             starts where the paper's does, the others far from it, so that R-hat means something ("mcmc").
         target_scale: by what a difference between a released value and that of a data set is divided: "one", as the
             paper prints its acceptance, without a scale; "noise", the released noise scale, which makes the target the
-            likelihood. "auto" is "one" for DP-KMEANS, where it was measured to be better, and "noise" for other
-            rounds, which have no other ("mcmc").
+            likelihood. "auto" is the sharper one, which was measured to be better: "one", unless all noise scales of
+            DP-KMEANS are below 1; "noise" for other rounds, which have no other ("mcmc").
         correction: the density q of the acceptance: "component", of the component that a record was drawn from, as the
             paper prints it; "mixture", of the whole mixture. DP-KMEANS only ("mcmc").
         raw: use the noisy values as released as target and weights, instead of consistent ones. DP-KMEANS only
@@ -128,8 +128,10 @@ def _reading(evidence: Evidence, variance: float, target_scale: str, correction:
         if value not in choices:
             raise ParameterError(f"{name}={value!r}: choose one of {', '.join(choices)}.")
     if _has_means_alone(evidence):
-        scale = "one" if target_scale == "auto" else target_scale
-        return Reading(variance=variance, target_scale=scale, correction=correction, raw=raw)  # type: ignore[arg-type]
+        if target_scale == "auto":
+            largest = max((float(r.scales.max()) for r in evidence.rounds), default=1.0)
+            target_scale = "noise" if largest < 1 else "one"
+        return Reading(variance=variance, target_scale=target_scale, correction=correction, raw=raw)  # type: ignore[arg-type]
     for name, asked in (
         ("raw", raw),
         ("target_scale", target_scale == "one"),
