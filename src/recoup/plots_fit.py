@@ -108,7 +108,7 @@ def plot_residuals(ax: Any, transcript: Transcript, inferred: InferredDataset) -
 
 
 def plot_trace(ax: Any, inferred: InferredDataset) -> Any:
-    """Draw the log-likelihood of the answers along the steps of each chain.
+    """Draw the log target along the steps of each chain.
 
     Args:
         ax: the axes.
@@ -127,7 +127,7 @@ def plot_trace(ax: Any, inferred: InferredDataset) -> Any:
         colour, _, line = _LINES[i % len(_LINES)]
         ax.plot(trace, color=colour, linestyle=line, linewidth=1.2, label=f"chain {i + 1}")
     ax.set_xlabel("step (thinned)")
-    ax.set_ylabel("log-likelihood")
+    ax.set_ylabel("log target")
     return marked(ax, inferred.simulated)
 
 

@@ -20,6 +20,14 @@ the domain has target 0 and is never entered.
 A correction without w would leave target(D) prod_i w_z_i invariant: the same marginal over D, but other labels, which
 is how the test tells it from the correction that the sampler claims. Without N, or inverted, the marginal is wrong too.
 
+The other reading of the paper's q(x) is the density of the whole mixture, q(x) = sum_z g(z, x). With it the labels are
+not uniform: the law left invariant is pi(D, z) proportional to target(D) prod_i g(z_i, x_i) / q(x_i), since
+
+    pi(D, z) P((D, z), (D', z')) = (1 / n) g(z | x) g(z' | x') min( target(D) q(x'), target(D') q(x) ) / const
+
+is symmetric again. Its marginal over D is the target, as before. Both readings are tested under both scales of the
+target: the released ones, which make it the likelihood, and 1, as the paper prints its acceptance.
+
 The compiled `log_acceptance` gives every ratio; the target and the table come from plain NumPy.
 """
 
@@ -27,6 +35,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -63,15 +72,15 @@ LIVE = [0, 2, 3]
 
 
 def kernel_log_density(mixture, component, point):
-    return kernel.log_proposal_density(mixture, component, point)
+    return kernel.log_correction(mixture, component, point)
 
 
 def without_weights(mixture, component, point):
-    return kernel.log_proposal_density(mixture, component, point) - mixture.log_weights[component]
+    return kernel.log_component_density(mixture, component, point) - mixture.log_weights[component]
 
 
 def inverted(mixture, component, point):
-    return -kernel.log_proposal_density(mixture, component, point)
+    return -kernel.log_component_density(mixture, component, point)
 
 
 def absent(mixture, component, point):
@@ -85,8 +94,9 @@ def without_densities(mixture, component, point):
 class TinySpace:
     """Every data set of the table with every choice of components, and the kernel's transition matrix on them."""
 
-    def __init__(self, noise, domain, record_weight=1.0):
-        self.target = Target(rounds=ROUNDS, noise=noise, domain=domain, radius=1.0)
+    def __init__(self, noise, domain, record_weight=1.0, scale="noise", correction="component"):
+        self.target = Target(rounds=ROUNDS, noise=noise, scale=scale, domain=domain, radius=1.0)
+        self.proposal = replace(PROPOSAL, correction=correction)
         self.record_weight = record_weight
         self.inside = [x for x in range(len(POINTS)) if is_inside(self.target, POINTS[x])]
         self.pairs = list(itertools.product(self.inside, range(len(LIVE))))
@@ -97,20 +107,23 @@ class TinySpace:
             for data in itertools.product(self.inside, repeat=N_RECORDS)
         }
         self.data = [tuple(self.pairs[p][0] for p in state) for state in self.states]
-        weights = np.exp([log_targets[data] for data in self.data])
-        self.pi = weights / weights.sum()
         self.log_targets = log_targets
         # The proposal table, over all points and live components, outside points included.
         means, live = np.array(PROPOSAL.means)[LIVE], np.array(PROPOSAL.weights)[LIVE]
         squares = ((POINTS[:, None] - means) ** 2).sum(axis=2)
         table = live * np.exp(-squares / (2 * PROPOSAL.variance))
         self.table = table / table.sum()
+        weights = np.exp([log_targets[data] for data in self.data])
+        if correction == "mixture":
+            labels = self.table / self.table.sum(axis=1, keepdims=True)
+            weights *= [np.prod([labels[self.pairs[p]] for p in state]) for state in self.states]
+        self.pi = weights / weights.sum()
 
     def kernel_inputs(self, state, log_density):
         """The kernel's view of one state, with the log densities that `log_density` says."""
         start = metropolis._prepare(
             self.target,
-            PROPOSAL,
+            self.proposal,
             POINTS[[self.pairs[p][0] for p in state]],
             [LIVE[self.pairs[p][1]] for p in state],
             0,
@@ -161,12 +174,14 @@ def imbalance(pi, matrix):
     return np.abs(pi @ matrix - pi).max() / pi.max(), np.abs(flow - flow.T).max() / pi.max()
 
 
+@pytest.mark.parametrize("correction", ["component", "mixture"])
+@pytest.mark.parametrize("scale", ["noise", "one"])
 @pytest.mark.parametrize(
     ("noise", "domain", "record_weight"),
     [("laplace", "l1", 1.0), ("gaussian", "l2", 1.0), ("laplace", "l2", 2.5)],
 )
-def test_the_target_is_invariant_and_in_detailed_balance(noise, domain, record_weight):
-    space = TinySpace(noise, domain, record_weight)
+def test_the_target_is_invariant_and_in_detailed_balance(noise, domain, record_weight, scale, correction):
+    space = TinySpace(noise, domain, record_weight, scale, correction)
     assert len(space.inside) == (3 if domain == "l1" else 4)
     matrix = space.transition_matrix()
     assert (matrix >= -TOLERANCE).all()
@@ -176,7 +191,10 @@ def test_the_target_is_invariant_and_in_detailed_balance(noise, domain, record_w
     assert np.ptp(space.pi) / space.pi.max() > 0.5  # the law that is preserved is far from flat
 
 
-def test_no_other_law_is_invariant_and_its_marginal_is_the_target(space):
+@pytest.mark.parametrize("correction", ["component", "mixture"])
+@pytest.mark.parametrize("scale", ["noise", "one"])
+def test_no_other_law_is_invariant_and_its_marginal_is_the_target(scale, correction):
+    space = TinySpace("laplace", "l1", 1.0, scale, correction)
     matrix = space.transition_matrix()
     power = np.linalg.matrix_power(matrix, 2**12)
     assert np.abs(power - space.pi).max() <= TOLERANCE
@@ -198,6 +216,20 @@ def test_a_wrong_target_is_noticed(space):
     other = TinySpace("gaussian", "l1")
     drift, _ = imbalance(other.pi, space.transition_matrix())
     assert drift > 1e-3
+
+
+def test_the_wrong_scale_is_noticed(space):
+    other = TinySpace("laplace", "l1", scale="one")
+    assert imbalance(other.pi, space.transition_matrix())[0] > 1e-3
+    assert imbalance(space.pi, other.transition_matrix())[0] > 1e-3
+
+
+def test_the_wrong_reading_of_the_correction_is_noticed(space):
+    other = TinySpace("laplace", "l1", correction="mixture")
+    for law, walked in ((other, space), (space, other)):
+        drift, asymmetry = imbalance(law.pi, walked.transition_matrix())
+        assert drift > 1e-3
+        assert asymmetry > 1e-3
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])

@@ -33,6 +33,7 @@ def log_target(target, points, record_weight=1.0):
             noisy = np.asarray(noisy, dtype=float).reshape(exact.shape)
             scale = np.asarray(scale, dtype=float)
             scale = scale.reshape(k, 1) if scale.shape == (k,) and exact.shape[1] == 1 else scale
+            scale = 1.0 if target.scale == "one" else scale
             residual = (noisy - record_weight * exact) / scale
             value -= np.sum(residual**2 / 2 if target.noise == "gaussian" else np.abs(residual))
     return float(value)
@@ -82,7 +83,14 @@ class Twin:
         return rng.integers(n), rng.random(), rng.standard_normal(d), rng.standard_exponential()
 
     def log_proposal(self, component, point):
-        """Log of weight times Gaussian density, up to a constant."""
+        """Log of weight times Gaussian density, of the component or of all of them, up to a constant."""
+        if self.proposal.correction == "mixture":
+            live = np.flatnonzero(self.proposal.weights)
+            return float(np.logaddexp.reduce([self.log_component(c, point) for c in live]))
+        return self.log_component(component, point)
+
+    def log_component(self, component, point):
+        """Log of weight times Gaussian density of one component, up to a constant."""
         squares = ((point - np.asarray(self.proposal.means[component])) ** 2).sum()
         return math.log(self.proposal.weights[component]) - squares / (2 * self.proposal.variance)
 

@@ -97,7 +97,7 @@ def test_wrong_usage_is_2(arguments):
         (("--n-records", "0"), "--n-records 0: give a whole number"),
         (("--records-per-person", "0"), "--records-per-person 0: give"),
         (("--algorithm", "adaptive", "--rounds", "3"), "leave out --rounds"),
-        (("--algorithm", "grid", "--postprocess", "mcmc"), "--postprocess mcmc reads DP-KMEANS only: use --algorithm"),
+        (("--algorithm", "grid", "--postprocess", "consistency"), "--postprocess consistency reads DP-KMEANS only"),
         (("--algorithm", "gupt", "--rounds", "3"), "leave out --rounds"),
         (("--algorithm", "gupt", "--delta", "1e-6"), "leave out --delta"),
         (("--algorithm", "gupt", "--postprocess", "maxent"), "leave out --postprocess"),

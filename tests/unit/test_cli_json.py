@@ -14,6 +14,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from recoup import Transcript, infer
 from recoup.cli import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "commandline.md").read_text(encoding="utf-8")
@@ -100,6 +101,24 @@ def test_inference_repeats_itself_and_another_seed_does_not(answers):
     assert len(first["diagnostics"]["acceptance"]) == 2
     assert "NOT PRIVATE" in first["privacy"]["statement"]
     assert first["files"] == []
+
+
+def test_the_choices_of_the_sampler_reach_it(answers):
+    answers("release", *GIVEN, "-k", "8", "-o", "v.json", "--rounds", "2", "--simulated-noise", "--seed", "1")
+    given = ("infer", "v.json", "--method", "mcmc", "--steps", "500")
+    transcript = Transcript.load("v.json")
+    for typed, choice in (
+        ((), {}),
+        (("--proposal-variance", "0.01"), {"proposal_variance": 0.01}),
+        (("--target-scale", "noise"), {"target_scale": "noise"}),
+        (("--correction", "mixture"), {"correction": "mixture"}),
+        (("--raw",), {"raw": True}),
+    ):
+        found = answers(*given, *typed)["diagnostics"]
+        same = infer(transcript, "mcmc", n_steps=500, random_state=0, **choice).diagnostics
+        assert found["log_likelihood_trace"] == [trace.tolist() for trace in same.log_likelihood_trace]
+        usual = answers(*given)["diagnostics"]
+        assert (found["log_likelihood_trace"] == usual["log_likelihood_trace"]) == (not typed)
 
 
 def all_commands():

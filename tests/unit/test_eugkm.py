@@ -236,7 +236,7 @@ def test_the_estimator_reaches_both(algorithm, domain, tmp_path):
 
 def test_the_estimator_refuses_what_does_not_fit():
     x = np.zeros((5, 2))
-    for more, words in (({"n_rounds": 3}, "plans its own rounds"), ({"postprocess": "mcmc"}, "lloyd")):
+    for more, words in (({"n_rounds": 3}, "plans its own rounds"), ({"postprocess": "consistency"}, "lloyd")):
         with pytest.raises(ParameterError, match=words):
             PrivateKMeans(3, 1, (0, 1), algorithm="grid", **more).fit(x)
     with pytest.raises(ParameterError, match='"hybrid"'):

@@ -186,7 +186,7 @@ def test_methods_of_one_setting_read_one_transcript(monkeypatch):
     proper = module.release
     monkeypatch.setattr(module, "release", lambda *a, **k: calls.append(1) or proper(*a, **k))
     first = Run.of(loaded(), "paper", Fraction(1), 0)
-    readers = ("dpkm", "avg2", "consistency", "mcmc", "maxent")
+    readers = ("dpkm", "avg2", "consistency", "mcmc", "mcmc-noise", "maxent")
     results = [execute(METHODS[name], first.sibling()) for name in readers]
     assert len(calls) == 1
     assert len({result.transcript for result in results}) == 1

@@ -89,7 +89,7 @@ def test_raw_values_are_an_option_of_the_sampler():
 
 
 def test_a_huge_table_is_sampled_with_weighted_points(monkeypatch):
-    monkeypatch.setattr("recoup.inference.infer.MAX_LATENT_RECORDS", 500)
+    monkeypatch.setattr("recoup.inference.sampled.MAX_LATENT_RECORDS", 500)
     transcript = released()
     inferred = recoup.infer(transcript, "mcmc", random_state=0)
     assert inferred.n_records == pytest.approx(3000, rel=0.1)
@@ -156,10 +156,104 @@ def test_methods_that_need_means_refuse_other_rounds():
     from recoup.algorithms.adaptive import AdaptiveKMeans
 
     transcript = released(algorithm=AdaptiveKMeans(n_clusters=4))
-    for method in ("mcmc", "consistency"):
-        with pytest.raises(ParameterError, match="absolute sums"):
-            recoup.infer(transcript, method)
+    with pytest.raises(ParameterError, match="absolute sums"):
+        recoup.infer(transcript, "consistency")
     assert recoup.refit(transcript, recoup.infer(transcript, random_state=0), random_state=0).shape == (4, 2)
+
+
+def on_their_own_data(x, centers):
+    return weighted_inertia(x, np.ones(len(x)), centers)
+
+
+@pytest.mark.parametrize("delta", [0, 1e-6])
+@pytest.mark.parametrize("algorithm", [recoup.AdaptiveKMeans, recoup.GridKMeans, recoup.HybridKMeans])
+def test_the_sampler_reads_every_clustering(algorithm, delta):
+    x = table()
+    transcript = released(x, algorithm=algorithm(n_clusters=4), delta=delta, domain=recoup.Box([0, 0], [1, 1]))
+    inferred = recoup.infer(transcript, "mcmc", random_state=0, n_steps=3000, n_chains=2)
+    assert inferred.method == "mcmc"
+    assert inferred.n_records == pytest.approx(len(x), rel=0.05)
+    assert len(inferred.diagnostics.acceptance) == len(inferred.draws) == 2
+    centers = recoup.refit(transcript, inferred, random_state=0)
+    without_noise = recoup.refit(transcript, recoup.infer(transcript, random_state=0), random_state=0)
+    assert on_their_own_data(x, centers) < 1.1 * on_their_own_data(x, without_noise)
+    for choice in ({"raw": True}, {"target_scale": "one"}, {"correction": "mixture"}):
+        with pytest.raises(ParameterError, match=f"{next(iter(choice))} is for one transcript of DP-KMEANS"):
+            recoup.infer(transcript, "mcmc", **choice)
+    recoup.infer(transcript, "mcmc", target_scale="noise", n_steps=10)
+
+
+def test_the_scale_of_the_target_is_the_printed_one_unless_the_noise_is_asked_for():
+    transcript = released(epsilon=0.5)
+    traces = {}
+    for scale in ("auto", "one", "noise"):
+        inferred = recoup.infer(transcript, "mcmc", random_state=0, n_steps=2000, target_scale=scale)
+        traces[scale] = inferred.diagnostics.log_likelihood_trace[0]
+    np.testing.assert_array_equal(traces["auto"], traces["one"])
+    # In the unit L1 ball counts and sums have one noise scale, so at the start the targets differ by just that factor.
+    b = 2 * 4 / 0.5
+    assert traces["one"][0] == pytest.approx(b * traces["noise"][0], rel=1e-6)
+    gain = {scale: trace.max() / trace[0] for scale, trace in traces.items()}
+    assert gain["one"] < gain["noise"] < 1  # the sharper target explains the values better: less of the misfit is left
+
+
+def test_where_the_noise_is_below_one_its_own_scale_is_the_sharper_one():
+    for epsilon, scale in ((7.9, "one"), (8.1, "noise")):  # 2 T / epsilon on both sides of 1
+        transcript = released(epsilon=epsilon)
+        auto, same = (
+            recoup.infer(transcript, "mcmc", random_state=0, n_steps=500, target_scale=name) for name in ("auto", scale)
+        )
+        np.testing.assert_array_equal(
+            auto.diagnostics.log_likelihood_trace[0], same.diagnostics.log_likelihood_trace[0]
+        )
+
+
+def test_the_correction_can_be_that_of_the_mixture():
+    transcript = released(epsilon=0.5)
+    found = [
+        recoup.infer(transcript, "mcmc", random_state=0, n_steps=3000, correction=name)
+        for name in ("component", "mixture")
+    ]
+    assert found[0].diagnostics.acceptance != found[1].diagnostics.acceptance
+    assert all(0.05 < inferred.diagnostics.acceptance[0] < 1 for inferred in found)
+    for inferred in found:
+        assert np.isfinite(recoup.refit(transcript, inferred, random_state=0)).all()
+
+
+def test_further_chains_start_far_from_the_first_and_from_each_other():
+    transcript = released(epsilon=0.5)
+    several = recoup.infer(transcript, "mcmc", random_state=0, n_steps=400, n_chains=4).diagnostics
+    alone = recoup.infer(transcript, "mcmc", random_state=0, n_steps=400).diagnostics
+    starts = [trace[0] for trace in several.log_likelihood_trace]
+    assert starts[0] == alone.log_likelihood_trace[0][0] == max(starts)
+    np.testing.assert_array_equal(several.log_likelihood_trace[0], alone.log_likelihood_trace[0])
+    assert len(set(starts)) == 4
+    assert min(np.diff(np.sort(starts))) > 1
+    # A few steps of 3,000 records cannot meet, and R-hat must say so; from one start it could not.
+    assert several.r_hat > 1.5
+
+
+def test_further_chains_on_a_support_start_apart_too():
+    transcript = released(algorithm=recoup.GridKMeans(n_clusters=4), domain=recoup.Box([0, 0], [1, 1]))
+    diagnostics = recoup.infer(transcript, "mcmc", random_state=0, n_steps=400, n_chains=3).diagnostics
+    starts = [trace[0] for trace in diagnostics.log_likelihood_trace]
+    assert starts[0] > max(starts[1:]) + 10
+    assert len(set(starts)) == 3
+    assert diagnostics.r_hat > 1.5
+
+
+@pytest.mark.parametrize("method", ["mcmc", "consistency"])
+def test_the_papers_methods_cluster_all_that_they_inferred(method, monkeypatch):
+    def pruned(*_, **__):
+        raise AssertionError("the paper does not prune")
+
+    transcript = released(epsilon=0.1)
+    inferred = recoup.infer(transcript, method, random_state=0, n_steps=2000)
+    centers = recoup.refit(transcript, inferred, n_clusters=3, random_state=0)
+    monkeypatch.setattr("recoup.inference.refit.without_noise", pruned)
+    np.testing.assert_array_equal(recoup.refit(transcript, inferred, n_clusters=3, random_state=0), centers)
+    with pytest.raises(AssertionError):
+        recoup.refit(transcript, recoup.infer(transcript, random_state=0), random_state=0)
 
 
 def test_bad_arguments():
@@ -168,5 +262,8 @@ def test_bad_arguments():
         recoup.infer(transcript, "magic")
     with pytest.raises(ParameterError, match="positive"):
         recoup.infer(transcript, "mcmc", proposal_variance=0)
+    for choice in ({"target_scale": "two"}, {"correction": "none"}):
+        with pytest.raises(ParameterError, match=f"{next(iter(choice))}=.*choose one of"):
+            recoup.infer(transcript, "mcmc", **choice)
     with pytest.raises(ParameterError, match="random_state"):
         recoup.infer(transcript, random_state="no")

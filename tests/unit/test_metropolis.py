@@ -23,7 +23,18 @@ from metropolis_twin import Twin, component_of, is_inside, log_target
 ALPHA = 1e-6  # false-alarm rate of the one statistical assertion in this file
 
 
-def make_problem(seed=0, n=40, d=2, cells=(4, 4, 3), noise="laplace", domain="l1", scale=4.0, sums=True):
+def make_problem(
+    seed=0,
+    n=40,
+    d=2,
+    cells=(4, 4, 3),
+    noise="laplace",
+    domain="l1",
+    scale=4.0,
+    sums=True,
+    target_scale="noise",
+    correction="component",
+):
     """Rounds of different sizes, the last without sums if asked, and a start at the last round's means."""
     rng = np.random.default_rng(seed)
     data = rng.uniform(-1 / d, 1 / d, (n, d))
@@ -40,9 +51,17 @@ def make_problem(seed=0, n=40, d=2, cells=(4, 4, 3), noise="laplace", domain="l1
         means.append(mean / np.maximum(1.0, np.abs(mean).sum(axis=1, keepdims=True)))
         weights.append(counts / counts.sum())
     components = sum(cells[:-1]) + rng.choice(cells[-1], size=n, p=weights[-1])
-    proposal = Proposal(means=np.concatenate(means), weights=np.concatenate(weights), variance=0.01)
-    target = Target(rounds=rounds, noise=noise, domain=domain, radius=1.0)
+    proposal = Proposal(
+        means=np.concatenate(means), weights=np.concatenate(weights), variance=0.01, correction=correction
+    )
+    target = Target(rounds=rounds, noise=noise, scale=target_scale, domain=domain, radius=1.0)
     return target, proposal, np.concatenate(means)[components], components
+
+
+def same_starts(problem, n_chains):
+    """The arguments of several chains from one start."""
+    target, proposal, *start = problem
+    return target, proposal, [tuple(start)] * n_chains
 
 
 def start_kernel(problem, n_steps, record_weight=1.0):
@@ -79,8 +98,11 @@ def fingerprint(chain):
         {"domain": "box", "sums": False},
         {"d": 1, "cells": (1,), "n": 5},
         {"d": 4, "cells": (2, 5), "n": 1, "seed": 3},
+        {"target_scale": "one"},
+        {"correction": "mixture"},
+        {"target_scale": "one", "correction": "mixture", "noise": "gaussian", "scale": 0.5},
     ],
-    ids=["laplace", "gaussian", "counts only", "one cell", "one record"],
+    ids=["laplace", "gaussian", "counts only", "one cell", "one record", "scale one", "mixture", "both"],
 )
 @pytest.mark.parametrize("record_weight", [1.0, 3.5])
 def test_the_kernel_and_the_plain_twin_agree_step_by_step(options, record_weight):
@@ -172,7 +194,7 @@ def test_the_same_seed_gives_the_same_chain_and_a_shorter_run_is_its_beginning()
 def test_chains_do_not_depend_on_the_number_of_threads_or_of_chains():
     problem = make_problem()
     runs = [
-        sample_chains(*problem, n_chains=n, n_threads=threads, n_steps=5_000, rng=np.random.default_rng(3))
+        sample_chains(*same_starts(problem, n), n_threads=threads, n_steps=5_000, rng=np.random.default_rng(3))
         for n, threads in ((4, 1), (4, 2), (4, 4), (1, None))
     ]
     prints = [[fingerprint(chain) for chain in chains] for chains in runs]
@@ -228,7 +250,7 @@ def test_an_interrupt_keeps_the_best_so_far():
     assert metropolis.REPORT_EVERY <= chain.n_steps < 2 * metropolis.REPORT_EVERY
     assert chain.best_log_target == problem[0].log_density(chain.best_points) > chain.log_targets[0]
     chains = sample_chains(
-        *problem, n_chains=2, n_threads=2, n_steps=10**9, rng=np.random.default_rng(0), on_progress=interrupt
+        *same_starts(problem, 2), n_threads=2, n_steps=10**9, rng=np.random.default_rng(0), on_progress=interrupt
     )
     assert all(chain.interrupted for chain in chains)
 
@@ -238,7 +260,7 @@ def test_an_error_in_one_chain_stops_all():
         raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
-        sample_chains(*make_problem(), n_chains=3, n_steps=10**9, rng=np.random.default_rng(0), on_progress=fail)
+        sample_chains(*same_starts(make_problem(), 3), n_steps=10**9, rng=np.random.default_rng(0), on_progress=fail)
 
 
 def test_progress_is_reported_now_and_then_and_at_the_end():
@@ -247,9 +269,8 @@ def test_progress_is_reported_now_and_then_and_at_the_end():
     assert [total for _, total in one] == [250_000] * 3
     assert one[-1][0] == 250_000
     sample_chains(
-        *problem,
+        *same_starts(problem, 2),
         rng=np.random.default_rng(0),
-        n_chains=2,
         n_steps=1000,
         on_progress=lambda *a: all_chains.append(a),
     )
@@ -377,5 +398,5 @@ def test_an_unusable_proposal_or_start_is_refused():
     for arguments, options, message in bad_runs:
         with pytest.raises(ParameterError, match=message):
             sample_chain(*arguments, rng=np.random.default_rng(0), **options)
-    with pytest.raises(ParameterError, match="n_chains"):
-        sample_chains(target, proposal, points, components, n_chains=0, rng=np.random.default_rng(0))
+    with pytest.raises(ParameterError, match="at least one start"):
+        sample_chains(target, proposal, [], rng=np.random.default_rng(0))

@@ -25,7 +25,9 @@ app = typer.Typer(no_args_is_help=True, help="Compare methods on data sets; neve
 _WHAT, _OUTPUT = "What to run", "Output"
 # Written out, since the help must not import what it describes; a test holds them to the lists.
 SET_NAMES = "s1, adult, tiger, image_house, gowalla, lifesci"
-METHOD_NAMES = "dpkm, avg2, consistency, mcmc, maxent, recoup, eugkm, hybrid, gupt, privgene, data-free, non-private"
+METHOD_NAMES = (
+    "dpkm, avg2, consistency, mcmc, mcmc-noise, maxent, recoup, eugkm, hybrid, gupt, privgene, data-free, non-private"
+)
 
 
 @app.callback()

@@ -52,6 +52,30 @@ def infer(
     ] = options.MethodName.maxent,
     steps: Annotated[int, typer.Option(min=1, help="Steps of a chain (mcmc).", rich_help_panel="Algorithm")] = 30_000,
     chains: Annotated[int, typer.Option(min=1, help="Independent chains (mcmc).", rich_help_panel="Algorithm")] = 1,
+    proposal_variance: Annotated[
+        float, typer.Option(help="The paper's delta (mcmc).", metavar="NUMBER", rich_help_panel="Algorithm")
+    ] = 0.001,
+    target_scale: Annotated[
+        options.TargetScaleName,
+        typer.Option(
+            help="What misfits are divided by (mcmc): one, as the paper prints its acceptance, or the noise scale; "
+            "auto is the sharper one for DP-KMEANS.",
+            rich_help_panel="Algorithm",
+        ),
+    ] = options.TargetScaleName.auto,
+    correction: Annotated[
+        options.CorrectionName,
+        typer.Option(
+            help="The density to correct by (mcmc): of the component that a record was drawn from, or of the mixture.",
+            rich_help_panel="Algorithm",
+        ),
+    ] = options.CorrectionName.component,
+    raw: Annotated[
+        bool,
+        typer.Option(
+            "--raw", help="Use noisy values as released, not consistent ones (mcmc).", rich_help_panel="Algorithm"
+        ),
+    ] = False,
     # Fixed by default: the same transcript then prints the same centres every time.
     seed: Annotated[int, typer.Option(min=0, help="Of inference and refit.", rich_help_panel="Algorithm")] = 0,
     as_json: options.AsJson = False,
@@ -90,6 +114,10 @@ def infer(
             random_state=seed,
             n_steps=steps,
             n_chains=chains,
+            proposal_variance=proposal_variance,
+            target_scale=target_scale.value,
+            correction=correction.value,
+            raw=raw,
             on_progress=lambda done, total: progress.finished(100 * done // max(1, total)),
             warn=False,
         )

@@ -53,6 +53,21 @@ class MethodName(StrEnum):
     consistency = "consistency"
 
 
+class TargetScaleName(StrEnum):
+    """What the sampler divides misfits by."""
+
+    auto = "auto"
+    one = "one"
+    noise = "noise"
+
+
+class CorrectionName(StrEnum):
+    """The density that the sampler corrects by."""
+
+    component = "component"
+    mixture = "mixture"
+
+
 _PRIVACY, _RUN, _OUTPUT = "Privacy", "Algorithm", "Output"
 
 DataPath = Annotated[

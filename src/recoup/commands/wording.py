@@ -10,6 +10,7 @@ import re
 
 _OPTIONS = {
     "algorithm": "--algorithm",
+    "correction": "--correction",
     "delta": "--delta",
     "domain": "--domain",
     "epsilon": "--epsilon",
@@ -20,9 +21,11 @@ _OPTIONS = {
     "n_rounds": "--rounds",
     "n_steps": "--steps",
     "postprocess": "--postprocess",
+    "proposal_variance": "--proposal-variance",
     "random_state": "--seed",
     "records_per_person": "--records-per-person",
     "resume": "--resume",
+    "target_scale": "--target-scale",
 }
 _FREE = r"(?<![\w/'\"=.-])"
 _VALUE = r"(?:'(?P<single>[^']*)'|\"(?P<double>[^\"]*)\"|(?P<bare>[\w+-]+(?:\.\w+)*))(?![\w/])"

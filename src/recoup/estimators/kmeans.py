@@ -22,7 +22,7 @@ from recoup.driver import release
 from recoup.errors import ParameterError
 from recoup.estimators.base import PrivateEstimator
 from recoup.inference.doubt import doubtful
-from recoup.inference.infer import METHODS, NEED_MEANS, Method, infer
+from recoup.inference.infer import METHODS, Method, infer
 from recoup.inference.intervals import Intervals, intervals
 from recoup.inference.judge import judge, warn_of
 from recoup.inference.reading import seed_for
@@ -32,6 +32,8 @@ from recoup.queries.base import Array
 from recoup.queries.voronoi import VoronoiQuery
 
 # Algorithms that plan their own rounds and are read by maximum entropy only.
+# "auto" chooses DP-KMEANS for these.
+_OF_LLOYD = ("mcmc", "consistency")
 _PLANNED: dict[str, Callable[..., Algorithm]] = {"adaptive": AdaptiveKMeans, "grid": GridKMeans, "hybrid": HybridKMeans}
 
 
@@ -52,12 +54,11 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             Algorithm 1; "grid", noisy counts on one regular grid (EUGkM); "hybrid", a grid and one round of "lloyd"
             where that is predicted to help; or "gupt" (sample and aggregate) and "privgene" (a genetic algorithm),
             which spend pure epsilon and release centres alone: no transcript, nothing to infer from. "auto" is
-            "adaptive", unless a number of rounds or a postprocess that only reads DP-KMEANS ("mcmc", "consistency") is
-            asked for.
+            "adaptive", unless rounds are asked for, or "mcmc" or "consistency", which were made for DP-KMEANS.
         n_rounds: "auto", or a number of rounds for "lloyd" (the paper uses 5) or "privgene".
         postprocess: "auto" and "maxent" infer the maximum-entropy data set from all rounds and refit on it without
-            noise; "mcmc" is the paper's sampler; "consistency" makes the rounds agree; "none" keeps the algorithm's own
-            answer: the last iterate of "lloyd", weighted k-means on the cells of "grid".
+            noise; "mcmc" is the paper's sampler; "consistency" ("lloyd" only) makes the rounds agree; "none" keeps the
+            algorithm's own answer: the last iterate of "lloyd", weighted k-means on the cells of "grid".
         ledger: a `Ledger` or its path, charged before every answer.
         random_state: harmless randomness only (initial centres, inference, refit). With simulated noise it draws the
             noise too. Without one, the transcript is read with the seed that the commands use.
@@ -274,13 +275,13 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             raise ParameterError(f"algorithm={self.algorithm!r}: choose one of {choices}.")
         if self.algorithm in _PLANNED and self.n_rounds != "auto":
             raise ParameterError(f'the {self.algorithm} algorithm plans its own rounds: leave n_rounds="auto".')
-        if self.algorithm in _PLANNED and self.postprocess in NEED_MEANS:
+        if self.algorithm in _PLANNED and self.postprocess == "consistency":
             raise ParameterError(
                 f'postprocess={self.postprocess!r} reads DP-KMEANS only: use algorithm="lloyd" with it.'
             )
         if self.algorithm in _PLANNED:
             return _PLANNED[self.algorithm](n_clusters=self.n_clusters)
-        if self.algorithm != "lloyd" and self.n_rounds == "auto" and self.postprocess not in NEED_MEANS:
+        if self.algorithm != "lloyd" and self.n_rounds == "auto" and self.postprocess not in _OF_LLOYD:
             return AdaptiveKMeans(n_clusters=self.n_clusters)
         n_rounds = 5 if self.n_rounds == "auto" else positive_whole(self.n_rounds, "n_rounds")
         return KMeans(n_clusters=self.n_clusters, n_rounds=n_rounds)

@@ -37,6 +37,7 @@ _STYLES = {
     "avg2": _Style(_SOFT, "s", ":"),
     "consistency": _Style(_INK, "1", ":", 1.0),
     "mcmc": _Style(ORANGE, "^"),
+    "mcmc-noise": _Style(ORANGE, "2", ":", 1.0),
     "maxent": _Style(BLUE, "D"),
     "recoup": _Style(RED, "X", "-", 2.4),
     "eugkm": _Style(GREEN, "v", "--"),

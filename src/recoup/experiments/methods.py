@@ -102,9 +102,19 @@ def _consistency(run: Run) -> Array:
     return _inferred(run, "consistency")
 
 
+def _sampled(run: Run, target_scale: str) -> Array:
+    setting = {"n_steps": CHAIN_STEPS, "proposal_variance": PROPOSAL_VARIANCE, "n_chains": 1}
+    return _inferred(run, "mcmc", target_scale=target_scale, **setting)
+
+
 @method("mcmc", "MCMC (the paper)", metrics=["paper"])
 def _mcmc(run: Run) -> Array:
-    return _inferred(run, "mcmc", n_steps=CHAIN_STEPS, proposal_variance=PROPOSAL_VARIANCE, n_chains=1)
+    return _sampled(run, "one")  # as the acceptance is printed
+
+
+@method("mcmc-noise", "MCMC, scale of the noise", metrics=["paper"])
+def _mcmc_noise(run: Run) -> Array:
+    return _sampled(run, "noise")  # as the target is printed, with the budgets in it
 
 
 @method("maxent", "maximum entropy")

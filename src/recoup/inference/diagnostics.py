@@ -40,10 +40,10 @@ class Diagnostics:
         primal_residual: of the consistency step.
         dual_residual: of the consistency step.
         acceptance: share of accepted proposals, by chain.
-        log_likelihood_trace: of each chain, thinned.
+        log_likelihood_trace: the log target of each chain, thinned; the log-likelihood where its scale is the noise's.
         best_step: the step of each chain that reached its best data set.
-        ess: effective sample size of the log-likelihood, second half of the chains.
-        r_hat: split R-hat of the same; needs several chains to mean much.
+        ess: effective sample size of the log target, second half of the chains.
+        r_hat: split R-hat of the same, where there are several chains; all but the first start far from it.
         interrupted: whether the run was stopped early.
     """
 

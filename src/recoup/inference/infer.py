@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recoup.algorithms.lloyd import positive_whole
-from recoup.context import Context
 from recoup.errors import ParameterError, PostprocessDeclined
-from recoup.inference.diagnostics import Diagnostics, mixing_of, residuals_of
+from recoup.inference.diagnostics import Diagnostics, residuals_of
 from recoup.inference.evidence import Evidence, evidence_of
 from recoup.inference.generic import infer_generic, points_for
 from recoup.inference.guard import reasons_against
@@ -22,14 +21,11 @@ from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.joint import infer_joint
 from recoup.inference.judge import judge_measure, warn_of
 from recoup.inference.maxent import default_temperature, explain
-from recoup.inference.measure import infer_measure, observations
-from recoup.inference.metropolis import sample_chains
-from recoup.inference.metropolis_model import CellRound, Proposal, Target
+from recoup.inference.measure import Measure, infer_measure
 from recoup.inference.newton import Solution
-from recoup.inference.rounds import Cells, made_consistent, voronoi_cells_of
-from recoup.inference.rows import dense_rows
+from recoup.inference.rounds import made_consistent, voronoi_cells_of
+from recoup.inference.sampled import SAMPLED_POINTS, Chains, Reading, sample_records, sample_support
 from recoup.inference.support import around_means, resampled
-from recoup.inference.support_sampler import SupportTarget, sample_chains_on_support
 from recoup.queries.base import Array
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
@@ -38,10 +34,7 @@ from recoup.transcript import Round, Transcript
 
 Method = Literal["maxent", "mcmc", "consistency"]
 METHODS: tuple[Method, ...] = ("maxent", "mcmc", "consistency")
-NEED_MEANS: tuple[Method, ...] = ("mcmc", "consistency")  # read rounds of counts and absolute sums only
 _ROUGH_POINTS, _ROUGH_ROUNDS, _ROUGH_TOLERANCE = 3000, 2, 0.1
-_SAMPLED_POINTS = 2000  # of the support of the generic sampler: a chain visits each point often enough
-MAX_LATENT_RECORDS = 1_000_000  # above this, every latent point carries a weight
 
 
 def infer(
@@ -53,6 +46,8 @@ def infer(
     n_steps: int = 30_000,
     proposal_variance: float = 0.001,
     n_chains: int = 1,
+    target_scale: Literal["auto", "one", "noise"] = "auto",
+    correction: Literal["component", "mixture"] = "component",
     raw: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
     warn: bool = True,
@@ -62,15 +57,24 @@ def infer(
     Args:
         transcript: what was released; or several transcripts of one data set over the same domain, which are read
             together, so that one inferred data set answers all of them.
-        method: "maxent", the maximum-entropy measure that explains every round; "mcmc", the paper's sampler; or
-            "consistency", the last round's means after all rounds were made to agree on their totals.
+        method: "maxent", the maximum-entropy measure that explains every round; "mcmc", the paper's sampler, or for
+            other rounds than those of DP-KMEANS a sampler on the support of that measure; or "consistency", the last
+            round's means after all rounds were made to agree on their totals (DP-KMEANS).
         random_state: harmless randomness; by default the seed by which the commands and the report read.
         n_points: points of the support ("maxent"); by default as many as the transcript's algorithm asks for, which is
             10,000 for most.
         n_steps: steps of a chain ("mcmc"); the paper uses 30,000.
         proposal_variance: the paper's delta ("mcmc").
-        n_chains: independent chains, in parallel; the best-scoring data set of all of them is returned ("mcmc").
-        raw: use the noisy values as released as target and weights, instead of consistent ones ("mcmc").
+        n_chains: independent chains, in parallel; the best-scoring data set of all of them is returned. The first
+            starts where the paper's does, the others far from it, so that R-hat means something ("mcmc").
+        target_scale: by what a difference between a released value and that of a data set is divided: "one", as the
+            paper prints its acceptance, without a scale; "noise", the released noise scale, which makes the target the
+            likelihood. "auto" is the sharper one, which was measured to be better: "one", unless all noise scales of
+            DP-KMEANS are below 1; "noise" for other rounds, which have no other ("mcmc").
+        correction: the density q of the acceptance: "component", of the component that a record was drawn from, as the
+            paper prints it; "mixture", of the whole mixture. DP-KMEANS only ("mcmc").
+        raw: use the noisy values as released as target and weights, instead of consistent ones. DP-KMEANS only
+            ("mcmc").
         on_progress: called with (steps done, steps in all) ("mcmc").
         warn: whether to warn (`recoup.errors.PostprocessDeclined`) where the transcript's algorithm finds what was
             released too weak to infer from. It is inferred all the same; an estimator with postprocess="auto" would
@@ -98,6 +102,7 @@ def infer(
     )
     if not (isinstance(proposal_variance, Real) and np.isfinite(proposal_variance) and proposal_variance > 0):
         raise ParameterError(f"proposal_variance={proposal_variance!r}: give a positive number.")
+    reading = _reading(evidence, proposal_variance, target_scale, correction, raw) if method == "mcmc" else None
     rng = seeded(random_state)
     for reason in reasons_against(evidence) if warn and method != "consistency" else ():
         warnings.warn(reason, PostprocessDeclined, stacklevel=2)
@@ -105,15 +110,38 @@ def infer(
         found = _consistency(evidence)
     elif method == "maxent":
         found = (_maximum_entropy if _is_lloyd(evidence) else _maximum_entropy_of_any)(evidence, rng, n_points)
-    elif has_cells_alone(evidence.rounds) and len(evidence.parts) == 1:
-        found = _metropolis(evidence, rng, n_steps, proposal_variance, n_chains, raw, on_progress)
-    elif raw:
-        raise ParameterError("raw is for DP-KMEANS, whose rounds can be made consistent: leave it out.")
     else:
-        found = _on_support(evidence, rng, n_points, n_steps, n_chains, on_progress)
+        found = _sampled(
+            evidence, rng, n_points, reading, Chains(n_steps=n_steps, n_chains=n_chains, on_progress=on_progress)
+        )
     if warn and found.verdict is not None:
         warn_of(found.verdict, stacklevel=3)
     return found
+
+
+def _reading(evidence: Evidence, variance: float, target_scale: str, correction: str, raw: bool) -> Reading | None:
+    """How the paper's sampler is to read the rounds; none where it cannot, and then nothing may be asked of it."""
+    for name, value, choices in (
+        ("target_scale", target_scale, ("auto", "one", "noise")),
+        ("correction", correction, ("component", "mixture")),
+    ):
+        if value not in choices:
+            raise ParameterError(f"{name}={value!r}: choose one of {', '.join(choices)}.")
+    if _has_means_alone(evidence):
+        if target_scale == "auto":
+            largest = max((float(r.scales.max()) for r in evidence.rounds), default=1.0)
+            target_scale = "noise" if largest < 1 else "one"
+        return Reading(variance=variance, target_scale=target_scale, correction=correction, raw=raw)  # type: ignore[arg-type]
+    for name, asked in (
+        ("raw", raw),
+        ("target_scale", target_scale == "one"),
+        ("correction", correction == "mixture"),
+    ):
+        if asked:
+            raise ParameterError(
+                f"{name} is for one transcript of DP-KMEANS, which the paper's sampler reads: leave it out."
+            )
+    return None
 
 
 def _consistency(transcript: Evidence) -> InferredDataset:
@@ -149,27 +177,37 @@ def _is_lloyd(transcript: Evidence) -> bool:
     )
 
 
+def _has_means_alone(transcript: Evidence) -> bool:
+    """Whether the paper's sampler can read it: one release whose rounds are counts of cells, perhaps absolute sums."""
+    return len(transcript.parts) == 1 and all(
+        isinstance(r.query, VoronoiQuery) and r.query.sums != "relative" for r in transcript.rounds
+    )
+
+
 def has_cells_alone(rounds: Sequence[Round]) -> bool:
-    """Whether the fused sampler, or the refusal that explains what it reads, is the right one."""
+    """Whether every round counts records in cells, with or without sums: then the rows are those of the cells."""
     return all(isinstance(r.query, VoronoiQuery | GridQuery | HistogramQuery) for r in rounds)
 
 
-def _maximum_entropy_of_any(transcript: Evidence, rng: np.random.Generator, n_points: int) -> InferredDataset:
-    clock = time.perf_counter()
-    context = transcript.context
+def _measure(transcript: Evidence, rng: np.random.Generator, n_points: int) -> Measure:
+    """The maximum-entropy measure of rounds of any queries."""
     if has_cells_alone(transcript.rounds) and len(transcript.parts) > 1:
-        measure = infer_joint(transcript, rng, n_points=n_points)
-    elif has_cells_alone(transcript.rounds):
-        measure = infer_measure(
-            context,
+        return infer_joint(transcript, rng, n_points=n_points)
+    if has_cells_alone(transcript.rounds):
+        return infer_measure(
+            transcript.context,
             transcript.rounds,
             rng,
             n_points=n_points,
             strength=transcript.strength,
             n_settling=transcript.parts[0].n_settling,
         )
-    else:
-        measure = infer_generic(transcript, rng, n_points=n_points)
+    return infer_generic(transcript, rng, n_points=n_points)
+
+
+def _maximum_entropy_of_any(transcript: Evidence, rng: np.random.Generator, n_points: int) -> InferredDataset:
+    clock = time.perf_counter()
+    measure = _measure(transcript, rng, n_points)
     seconds = {"solver": time.perf_counter() - clock}
     return _solved(transcript, measure.points, measure.weights, measure.solution, seconds)
 
@@ -214,160 +252,19 @@ def _maximum_entropy(transcript: Evidence, rng: np.random.Generator, n_points: i
     return _solved(transcript, points, solution.measure, solution, seconds)
 
 
-def _metropolis(
-    transcript: Evidence,
-    rng: np.random.Generator,
-    n_steps: int,
-    variance: float,
-    n_chains: int,
-    raw: bool,
-    on_progress: Callable[[int, int], None] | None,
+def _sampled(
+    transcript: Evidence, rng: np.random.Generator, n_points: int, reading: Reading | None, chains: Chains
 ) -> InferredDataset:
-    clock = time.perf_counter()
-    context = transcript.context
-    released = voronoi_cells_of(transcript.rounds)
-    cells, result = made_consistent(released, context)
-    seconds = {"consistency": time.perf_counter() - clock}
-    clock = time.perf_counter()
-    aimed = released if raw else cells
-    proposal = _mixture(aimed, context, variance)
-    points, components, weight = _start(aimed[-1], context, result.total, len(proposal.means) - aimed[-1].query.n_cells)  # type: ignore[arg-type]
-    shape = context.domain.kind
-    target = Target(
-        rounds=[
-            CellRound(
-                centers=c.query.centers,
-                counts=c.counts,
-                count_scale=c.count_scales,
-                sums=c.sums,
-                sum_scale=c.sum_scales,
-            )
-            for c in aimed
-        ],
-        noise=context.mechanism,
-        domain=shape,  # type: ignore[arg-type]
-        radius=min(context.domain.shape()[1], 1e6),
-    )
-    chains = sample_chains(
-        target,
-        proposal,
-        points,
-        components,
-        n_chains=n_chains,
-        n_steps=n_steps,
-        rng=rng,
-        record_weight=weight,
-        on_progress=on_progress,
-    )
-    seconds["sampling"] = time.perf_counter() - clock
-    best = max(chains, key=lambda chain: chain.best_log_target)
-    inferred_points, weights = _grouped(best.best_points, points, components, weight)
-    clock = time.perf_counter()
-    misfits, log_likelihood = residuals_of(context, transcript.rounds, inferred_points, weights)
-    ess, r_hat = mixing_of([chain.log_targets for chain in chains])
-    seconds["diagnostics"] = time.perf_counter() - clock
-    diagnostics = Diagnostics(
-        seconds=seconds,
-        residuals=misfits,
-        log_likelihood=log_likelihood,
-        converged=result.converged,
-        primal_residual=result.primal_residual,
-        dual_residual=result.dual_residual,
-        acceptance=tuple(chain.acceptance for chain in chains),
-        log_likelihood_trace=tuple(chain.log_targets for chain in chains),
-        best_step=tuple(chain.best_step for chain in chains),
-        ess=ess,
-        r_hat=r_hat,
-        interrupted=any(chain.interrupted for chain in chains),
-    )
-    drawn = tuple(chain.last_points for chain in chains)
-    return _assembled(transcript, "mcmc", inferred_points, weights, diagnostics, drawn)
-
-
-def _on_support(
-    transcript: Evidence,
-    rng: np.random.Generator,
-    n_points: int,
-    n_steps: int,
-    n_chains: int,
-    on_progress: Callable[[int, int], None] | None,
-) -> InferredDataset:
-    clock = time.perf_counter()
-    context = transcript.context
-    measure = infer_generic(transcript, rng, n_points=min(n_points, _SAMPLED_POINTS))
-    total = float(measure.weights.sum())
-    blocks, observed, scales, laws = observations(context, transcript.rounds, measure.points, total)
-    if not blocks:
-        return _solved(transcript, measure.points, measure.weights, None, {"solver": time.perf_counter() - clock})
-    target = SupportTarget(
-        rows=dense_rows(blocks, len(measure.points)), observed=observed, scales=scales, gaussian=laws == "gaussian"
-    )
-    seconds = {"solver": time.perf_counter() - clock}
-    clock = time.perf_counter()
-    n_latent = min(max(1, round(total)), MAX_LATENT_RECORDS)
-    chains = sample_chains_on_support(
-        target,
-        measure.weights,
-        n_chains=n_chains,
-        n_records=n_latent,
-        n_steps=n_steps,
-        rng=rng,
-        on_progress=on_progress,
-    )
-    seconds["sampling"] = time.perf_counter() - clock
-    best = max(chains, key=lambda chain: chain.best_log_target)
-    used = best.best_weights > 0
-    points, weights = measure.points[used], best.best_weights[used]
-    misfits, log_likelihood = residuals_of(context, transcript.rounds, points, weights)
-    ess, r_hat = mixing_of([chain.log_targets for chain in chains])
-    diagnostics = Diagnostics(
-        seconds=seconds,
-        residuals=misfits,
-        log_likelihood=log_likelihood,
-        acceptance=tuple(chain.acceptance for chain in chains),
-        log_likelihood_trace=tuple(chain.log_targets for chain in chains),
-        best_step=tuple(chain.best_step for chain in chains),
-        ess=ess,
-        r_hat=r_hat,
-        interrupted=any(chain.interrupted for chain in chains),
-    )
-    last = [np.rint(chain.last_weights / total * n_latent).astype(int) for chain in chains]
-    drawn = tuple(np.repeat(measure.points, counts, axis=0) for counts in last)
-    return _assembled(transcript, "mcmc", points, weights, diagnostics, drawn)
-
-
-def _mixture(cells: Sequence[Cells], context: Context, variance: float) -> Proposal:
-    weights = []
-    for c in cells:
-        positive = np.maximum(c.counts, 0.0)
-        total = positive.sum()
-        # A round that saw nothing proposes from all of its cells alike, so that a proposal always exists.
-        weights.append(positive / total if total > 0 else np.full(len(positive), 1.0 / len(positive)))
-    return Proposal(
-        means=np.concatenate([c.means(context) for c in cells]), weights=np.concatenate(weights), variance=variance
-    )
-
-
-def _start(last: Cells, context: Context, total: float, first_component: int) -> tuple[Array, NDArray[np.int64], float]:
-    """The paper's start: each of the last round's centres, as often as its count says."""
-    n_true = max(1, round(total))
-    n = min(n_true, MAX_LATENT_RECORDS)
-    counts = np.maximum(last.counts, 0.0)
-    share = counts / counts.sum() if counts.sum() > 0 else np.full(len(counts), 1.0 / len(counts))
-    exact = share * n
-    whole = np.floor(exact).astype(np.int64)
-    remainder = np.where(share > 0, exact - whole, -1.0)
-    whole[np.argsort(-remainder, kind="stable")[: n - whole.sum()]] += 1
-    cell = np.repeat(np.arange(len(counts)), whole)
-    return last.means(context)[cell], cell + first_component, n_true / n
-
-
-def _grouped(points: Array, start: Array, components: NDArray[np.int64], weight: float) -> tuple[Array, Array]:
-    """Write records that never left their start as one weighted point a cell: the same data set, much smaller."""
-    moved = (np.abs(points - start) > 2.0**-29).any(axis=1)
-    _, first, count = np.unique(components[~moved], return_index=True, return_counts=True)
-    grouped = np.concatenate([points[~moved][first], points[moved]])
-    return grouped, np.concatenate([weight * count, np.full(int(moved.sum()), weight)])
+    """By the paper's sampler, or on a support where there is nothing for it to read."""
+    if reading is not None:
+        found = sample_records(transcript, rng, reading, chains)
+    else:
+        clock = time.perf_counter()
+        measure = _measure(transcript, rng, min(n_points, SAMPLED_POINTS))
+        seconds = {"solver": time.perf_counter() - clock}
+        found = sample_support(transcript, measure, rng, chains)
+        found = found._replace(diagnostics=replace(found.diagnostics, seconds=seconds | found.diagnostics.seconds))
+    return _assembled(transcript, "mcmc", found.points, found.weights, found.diagnostics, found.draws)
 
 
 def _assembled(

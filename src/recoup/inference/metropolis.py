@@ -6,7 +6,8 @@ draw (component j, point x') from the mixture and accepts with
     target(D') / target(D)  *  w_i N(x; c_i) / (w_j N(x'; c_j)),
 
 where x and i are the record that leaves. This leaves `target(D)` invariant, uniformly over the components, so that
-the law of D alone is the target with respect to the uniform measure on the domain.
+the law of D alone is the target with respect to the uniform measure on the domain. The other reading of the paper's q,
+the density of the whole mixture at x and at x', has the same law of D.
 
 What the released values may look like, and what happens: a cell with noisy count 0 has weight 0 and is never proposed;
 a tiny one is proposed as rarely as its count says, and its mean is the caller's to keep inside the domain; a round
@@ -18,7 +19,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -128,24 +129,20 @@ def sample_chain(
 def sample_chains(
     target: Target,
     proposal: Proposal,
-    start_points: ArrayLike,
-    start_components: ArrayLike,
+    starts: Sequence[tuple[ArrayLike, ArrayLike]],
     *,
-    n_chains: int,
     n_steps: int = 30_000,
     rng: np.random.Generator,
     record_weight: float = 1.0,
     n_threads: int | None = None,
     on_progress: Progress | None = None,
 ) -> list[Chain]:
-    """Run several independent chains from the same start, in parallel threads.
+    """Run several independent chains, each from its own start, in parallel threads.
 
     Args:
         target: the law over data sets.
         proposal: the mixture that replacements are drawn from.
-        start_points: (n, d) latent records to begin with.
-        start_components: (n,) the proposal component of each.
-        n_chains: how many chains.
+        starts: for each chain, (n, d) latent records to begin with and (n,) the proposal component of each.
         n_steps: replacements to try in each.
         rng: one child of it is spawned for every chain.
         record_weight: how many records each point stands for.
@@ -153,7 +150,7 @@ def sample_chains(
         on_progress: called with (steps done, steps in all), over all chains, by one thread at a time.
 
     Returns:
-        The chains, in the order of their generators.
+        The chains, in the order of their starts.
 
     Guarantees:
         The chains do not depend on the number of threads, and the first of them not on how many follow. On
@@ -162,21 +159,23 @@ def sample_chains(
     >>> from recoup.inference.metropolis_model import CellRound
     >>> cells = CellRound(centers=[[-0.5], [0.5]], counts=[1.0, 3.0], count_scale=1.0)
     >>> mixture = Proposal(means=[[-0.5], [0.5]], weights=[0.25, 0.75])
+    >>> right, left = ([[0.5]] * 4, [1] * 4), ([[-0.5]] * 4, [0] * 4)
     >>> chains = sample_chains(
-    ...     Target(rounds=[cells]), mixture, [[0.5]] * 4, [1] * 4, n_chains=2, n_steps=100, rng=np.random.default_rng(0)
+    ...     Target(rounds=[cells]), mixture, [right, left], n_steps=100, rng=np.random.default_rng(0)
     ... )
     >>> [chain.n_steps for chain in chains]
     [100, 100]
     """
-    if n_chains < 1:
-        raise ParameterError(f"n_chains must be at least 1, got {n_chains}.")
-    start = _prepare(target, proposal, start_points, start_components, n_steps, record_weight)
-    jobs = list(zip(rng.spawn(n_chains), _shared_progress(on_progress, n_chains), strict=True))
+    if not starts:
+        raise ParameterError("Give at least one start: each is of one chain.")
+    prepared = [_prepare(target, proposal, *start, n_steps, record_weight) for start in starts]
+    streams, reports = rng.spawn(len(starts)), _shared_progress(on_progress, len(starts))
+    jobs = list(zip(prepared, streams, reports, strict=True))
     stop = threading.Event()
-    if n_chains == 1:
-        return [_run(start, *jobs[0], stop)]
-    with ThreadPoolExecutor(min(n_chains, n_threads or os.cpu_count() or 1)) as pool:
-        futures = [pool.submit(_run, start, *job, stop) for job in jobs]
+    if len(jobs) == 1:
+        return [_run(*jobs[0], stop)]
+    with ThreadPoolExecutor(min(len(jobs), n_threads or os.cpu_count() or 1)) as pool:
+        futures = [pool.submit(_run, *job, stop) for job in jobs]
         try:
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             if any(future.exception() is not None for future in done):
@@ -206,7 +205,7 @@ def _shared_progress(on_progress: Progress | None, n_chains: int) -> list[Progre
 
 
 class _Start(NamedTuple):
-    """All that chains from one start share."""
+    """What a chain begins with, in the kernel's form."""
 
     model: kernel.Model
     mixture: kernel.Mixture

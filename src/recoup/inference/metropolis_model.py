@@ -13,6 +13,8 @@ from recoup.errors import ParameterError
 from recoup.kernels import metropolis as kernel
 
 Floats = NDArray[np.float64]
+TargetScale = Literal["one", "noise"]
+Correction = Literal["component", "mixture"]
 _DOMAINS = {"box": kernel.BOX, "l1": kernel.L1_BALL, "l2": kernel.L2_BALL}
 _UNBOUNDED_GAIN = 1e300
 # Below this the grid of coordinates would show in the proposal.
@@ -45,12 +47,15 @@ class Target:
     Attributes:
         rounds: what was released.
         noise: "laplace": log target -sum |y - A(D)| / b; "gaussian": -sum (y - A(D))^2 / (2 b^2).
+        scale: "noise": b is the released noise scale, so that the target is the likelihood; "one": b = 1 everywhere, as
+            the paper prints its acceptance.
         domain: "box": [-1, 1]^d; "l1", "l2": the ball of `radius` within that box.
         radius: of the ball.
     """
 
     rounds: Sequence[CellRound]
     noise: Literal["laplace", "gaussian"] = "laplace"
+    scale: TargetScale = "noise"
     domain: Literal["box", "l1", "l2"] = "l1"
     radius: float = 1.0
 
@@ -79,11 +84,14 @@ class Proposal:
         means: (C, d), inside the domain.
         weights: (C,) not negative; only ratios matter; a component of weight 0 is never proposed.
         variance: of every coordinate, the paper's delta.
+        correction: the q(x) of the acceptance: "component", weight times density of the component that a record was
+            drawn from, which it carries; or "mixture", of the whole mixture. Both leave the target invariant.
     """
 
     means: ArrayLike
     weights: ArrayLike
     variance: float = 0.001
+    correction: Correction = "component"
 
 
 def build_model(target: Target, record_weight: float) -> kernel.Model:
@@ -92,12 +100,17 @@ def build_model(target: Target, record_weight: float) -> kernel.Model:
         raise ParameterError("The target needs at least one round.")
     if target.noise not in ("laplace", "gaussian") or target.domain not in _DOMAINS:
         raise ParameterError(f"Unknown noise {target.noise!r} or domain {target.domain!r}.")
+    if target.scale not in ("one", "noise"):
+        raise ParameterError(f"Unknown scale {target.scale!r} of the target.")
     if not (np.isfinite(record_weight) and record_weight > 0 and np.isfinite(target.radius) and target.radius > 0):
         raise ParameterError(f"record_weight and radius must be positive, got {record_weight} and {target.radius}.")
     tables = [_round_table(cells) for cells in target.rounds]
     centers = np.ascontiguousarray(np.concatenate([np.asarray(c.centers, dtype=np.float64) for c in target.rounds]))
     first = np.cumsum([0, *(len(noisy) for noisy, _ in tables)]).astype(np.int64)
-    scale = np.concatenate([scale for _, scale in tables]) / record_weight
+    scale = np.concatenate([scale for _, scale in tables])
+    if target.scale == "one":
+        scale = np.where(np.isfinite(scale), 1.0, scale)  # what was not released stays so
+    scale = scale / record_weight
     gaussian = target.noise == "gaussian"
     precision = 0.5 / scale**2 if gaussian else 1.0 / scale
     count_gain = sum_gain = _UNBOUNDED_GAIN
@@ -163,6 +176,8 @@ def build_mixture(proposal: Proposal, kept: NDArray[np.int64]) -> kernel.Mixture
         raise ParameterError("Proposal means must lie inside the domain, within [-1, 1].")
     if not (np.isfinite(proposal.variance) and proposal.variance >= _MIN_VARIANCE):
         raise ParameterError(f"The proposal variance must be at least {_MIN_VARIANCE}, got {proposal.variance}.")
+    if proposal.correction not in ("component", "mixture"):
+        raise ParameterError(f"Unknown correction {proposal.correction!r} of the proposal.")
     weights = np.asarray(proposal.weights, dtype=np.float64)[kept]
     weights = weights / weights.sum()
     share = weights * len(kept)
@@ -181,6 +196,7 @@ def build_mixture(proposal: Proposal, kept: NDArray[np.int64]) -> kernel.Mixture
         alias=alias,
         deviation=float(proposal.variance) ** 0.5,
         half_precision=0.5 / float(proposal.variance),
+        is_marginal=proposal.correction == "mixture",
     )
 
 

@@ -22,6 +22,7 @@ from recoup.transcript import Transcript
 _LLOYD_RESTARTS = 10  # beside the last iterate, which is a good start
 _RESTARTS = 40
 _CLEARLY_BETTER = 0.99
+_AS_PUBLISHED = ("mcmc", "consistency")  # the paper clusters all of the data set that it inferred
 
 
 def refit(
@@ -37,7 +38,9 @@ def refit(
 
     Args:
         transcript: what was released.
-        inferred: the data set to cluster; none for the algorithm's own answer, the last iterate.
+        inferred: the data set to cluster; none for the algorithm's own answer, the last iterate. Mass of a
+            maximum-entropy measure that cannot be told from noise is taken away before; of the paper's methods, "mcmc"
+            and "consistency", all of it is clustered.
         n_clusters: another number of clusters than the transcript's, at no cost; needs inferred data.
         n_restarts: greedy k-means++ starts, for DP-KMEANS beside the last iterate; the best on the inferred data is
             kept.
@@ -97,7 +100,9 @@ def refit(
     if n_restarts is None:
         n_restarts = _LLOYD_RESTARTS if isinstance(algorithm, KMeans) else _RESTARTS
     n_restarts = positive_whole(n_restarts, "n_restarts")
-    weights = without_noise(context, transcript.rounds, points, inferred.weights, wanted, rng)
+    weights = inferred.weights
+    if inferred.method not in _AS_PUBLISHED:
+        weights = without_noise(context, transcript.rounds, points, weights, wanted, rng)
     found = weighted_kmeans(points, weights, wanted, n_restarts=n_restarts, rng=rng)
     if isinstance(algorithm, KMeans) and wanted == algorithm.n_clusters:
         last = algorithm.estimate(context, transcript.rounds)

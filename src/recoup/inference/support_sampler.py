@@ -141,11 +141,12 @@ def sample_chains_on_support(
     rng: np.random.Generator,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[SupportChain]:
-    """Run independent chains from the same start, one after the other.
+    """Run independent chains, one after the other.
 
     Args:
         target: the rows and their answers.
-        start: (m,) weights to start from.
+        start: (m,) weights that the first chain starts from; the others start from weights drawn uniformly among all of
+            the same total, far from it and from each other, so that R-hat can tell chains that have met.
         n_chains: how many chains.
         n_records: latent records of each.
         n_steps: steps of each.
@@ -160,7 +161,8 @@ def sample_chains_on_support(
     chains: list[SupportChain] = []
     for i, stream in enumerate(rng.spawn(n_chains)):
         report = None if on_progress is None else _of_all(on_progress, i * n_steps, n_chains * n_steps)
-        chain = sample_on_support(target, start, n_records=n_records, n_steps=n_steps, rng=stream, on_progress=report)
+        begin = start if i == 0 else stream.dirichlet(np.ones(len(start))) * start.sum()
+        chain = sample_on_support(target, begin, n_records=n_records, n_steps=n_steps, rng=stream, on_progress=report)
         chains.append(chain)
         if chain.interrupted:
             break

@@ -67,6 +67,7 @@ class Mixture(NamedTuple):
     alias: np.ndarray  # (C,) int64
     deviation: float
     half_precision: float  # 1 / (2 variance)
+    is_marginal: bool  # a point's density is that of the whole mixture, not of the component it was drawn from
 
 
 class State(NamedTuple):
@@ -184,7 +185,7 @@ def log_target(
 
 
 @njit(**_COMPILED, forceinline=True)
-def log_proposal_density(
+def log_component_density(
     mixture,  # IN
     component,  # IN
     point,  # IN  (d,)
@@ -195,6 +196,26 @@ def log_proposal_density(
         difference = point[j] - mixture.means[component, j]
         squares += difference * difference
     return mixture.log_weights[component] - squares * mixture.half_precision
+
+
+@njit(**_COMPILED, forceinline=True)
+def log_correction(
+    mixture,  # IN
+    component,  # IN
+    point,  # IN  (d,)
+):
+    """The point's part of the Metropolis-Hastings correction: the density of its component, or of the whole mixture."""
+    if not mixture.is_marginal:
+        return log_component_density(mixture, component, point)
+    largest, total = -np.inf, 0.0
+    for c in range(mixture.means.shape[0]):
+        value = log_component_density(mixture, c, point)
+        if value > largest:
+            total = total * np.exp(largest - value) + 1.0
+            largest = value
+        else:
+            total += np.exp(value - largest)
+    return largest + np.log(total)
 
 
 @njit(**_COMPILED)
@@ -225,7 +246,7 @@ def fill_log_densities(
 ):
     """Compute every record's log proposal density from scratch."""
     for i in range(state.points.shape[0]):
-        state.log_densities[i] = log_proposal_density(mixture, state.components[i], state.points[i])
+        state.log_densities[i] = log_correction(mixture, state.components[i], state.points[i])
 
 
 @njit(**_COMPILED, forceinline=True)
@@ -235,14 +256,14 @@ def propose(
     normals,  # IN   (d,)
     point,  # OUT  (d,) multiple of GRID
 ):
-    """Draw a component and a point from it; returns the component and its log proposal density at the point."""
+    """Draw a component and a point from it; returns the component and the log density to correct by."""
     scaled = uniform * mixture.threshold.shape[0]
     component = int(scaled)
     if scaled - component >= mixture.threshold[component]:
         component = mixture.alias[component]
     for j in range(point.shape[0]):
         point[j] = (mixture.means[component, j] + mixture.deviation * normals[j] + _ROUNDER) - _ROUNDER
-    return component, log_proposal_density(mixture, component, point)
+    return component, log_correction(mixture, component, point)
 
 
 @njit(**_COMPILED, forceinline=True)

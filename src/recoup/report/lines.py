@@ -148,7 +148,7 @@ def _traces(traces: list[list[float]]) -> Markup | None:
         x_labels=[(0.0, "start"), (1.0, "end")],
         y_labels=[(0.03, figure(low, 4)), (0.97, figure(high, 4))],
         x_title="steps of the chain",
-        y_title="log-likelihood of the answers",
+        y_title="log target",
         label=f"Log-likelihood of {len(traces)} chains along their steps, from {figure(low, 5)} to {figure(high, 5)}.",
     )
     return element("figure", chart)
