@@ -106,7 +106,7 @@ def test_centers_so_far_away_that_clipping_loses_its_precision_are_refused():
 
 @pytest.mark.parametrize("rows", [[], [None], [5.0], ["ab"], [[]], [[1, 2, 3]], [[[1], [2]]], [[0.5, 0.5]]])
 def test_a_list_of_odd_rows_is_answered_like_any_other(rows):
-    model = recoup.PrivateKMeans(2, bounds=([0, 0], [1, 1])).fit(rows)
+    model = recoup.PrivateKMeans(2, epsilon=1, bounds=([0, 0], [1, 1])).fit(rows)
     assert np.isfinite(model.cluster_centers_).all()
 
 
