@@ -59,3 +59,10 @@ def test_only_the_curator_adds_noise():
         if path.parts[-2:] not in {("curator", "curator.py"), ("rivals", "base.py"), ("recoup", "mechanism.py")}:
             assert ".noise.release(" not in path.read_text(encoding="utf-8")
             assert "mechanism.release(" not in path.read_text(encoding="utf-8")
+
+
+def test_every_kernel_is_kept_by_the_digest_of_all():
+    for path in SOURCE.rglob("*.py"):
+        assert "njit" not in path.read_text(encoding="utf-8") or path.name == "compiled.py", path
+    for path in (SOURCE / "kernels").glob("*.py"):
+        assert not re.search(r"(from|import) recoup\.(?!kernels\.)", path.read_text(encoding="utf-8")), path

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from recoup.version import __version__
 
 if TYPE_CHECKING:
+    from recoup import testing
     from recoup.algorithms.adaptive import AdaptiveKMeans
     from recoup.algorithms.eugkm import GridKMeans
     from recoup.algorithms.gmm import GaussianMixture
@@ -86,11 +87,14 @@ __all__ = [
     "register",
     "release",
     "suggest_clusters",
+    "testing",
     "transcript_from",
 ]
 
 
 def __getattr__(name: str) -> object:
+    if name == "testing":
+        return import_module("recoup.testing")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'recoup' has no attribute {name!r}")

@@ -121,7 +121,7 @@ def compare(
 
     Args:
         table: a generated table.
-        seed: of the comparison; the release takes its noise from the operating system.
+        seed: of the comparison; it does not reach the noise of the release.
         n_fits: over how many fits a private score is averaged.
         methods: what to compare, by name.
 

@@ -35,7 +35,7 @@ def page(results: Sequence[TableResult], pictures: Sequence[Mapping[str, tuple[s
     """
     lead = (
         "Nobody's records are in here: both tables were made from a seed. Each was released once, for real, with noise "
-        f"from the operating system's entropy at epsilon = {RELEASED_EPSILON:g}. The reports are made from those "
+        f"from a cryptographic generator at epsilon = {RELEASED_EPSILON:g}. The reports are made from those "
         "releases alone; the comparison below looks at the data."
     )
     links = [

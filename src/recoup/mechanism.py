@@ -45,7 +45,7 @@ class Noise(Protocol):
 
 
 class SecureNoise:
-    """OpenDP's exact samplers, fed by the operating system's entropy; there is no seed.
+    """OpenDP's exact samplers, fed by a cryptographic generator of its own; there is no seed to give.
 
     >>> SecureNoise.simulated
     False

@@ -42,7 +42,7 @@ class Selector(Protocol):
 
 
 class SecureSelector:
-    """OpenDP's exact sampler, fed by the operating system's entropy; there is no seed.
+    """OpenDP's exact sampler, fed by a cryptographic generator of its own; there is no seed to give.
 
     >>> SecureSelector().winners([0, 10**9, 0], 1, 1.0)
     [1]

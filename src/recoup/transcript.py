@@ -27,12 +27,24 @@ from recoup.rounds import Round, fraction_from_json, round_from_json, round_to_j
 from recoup.strict_json import no_constants, unique_names
 from recoup.version import __version__
 
-__all__ = ["CLAIMED", "FOREIGN_VERSION", "FORMAT", "NOT_PRIVATE", "SCHEMA_VERSION", "Round", "Transcript"]
+__all__ = [
+    "CLAIMED",
+    "COUNTED",
+    "FOREIGN_VERSION",
+    "FORMAT",
+    "NOT_COUNTED",
+    "NOT_PRIVATE",
+    "SCHEMA_VERSION",
+    "Round",
+    "Transcript",
+]
 
 SCHEMA_VERSION = 1
 FOREIGN_VERSION = 2
 FORMAT = "recoup-transcript"
 NOT_PRIVATE = "NOT PRIVATE: simulated noise"
+COUNTED = "by a ledger"
+NOT_COUNTED = "by nothing: without a ledger this release and others of the same records are not added up"
 CLAIMED = "differential privacy is claimed by whoever made it, not verified by Recoup"
 # Whose presence is hidden: what is released here is always the first, a claim may be of either.
 NEIGHBOURS_CLAIMED = (NEIGHBOURS, "replace-one-record")

@@ -183,13 +183,14 @@ def test_errors_are_the_same_for_every_table():
     def refused(table, **terms):
         try:
             PrivateKMeans(
-                **({"n_clusters": 2, "bounds": (0, 1), "ledger": Ledger.in_memory(epsilon="0.5")} | terms)
+                **({"n_clusters": 2, "epsilon": 1, "bounds": (0, 1), "ledger": Ledger.in_memory(epsilon="0.5")} | terms)
             ).fit(table)
         except Exception as error:
             return type(error), str(error)
         return None
 
-    for terms in ({}, {"epsilon": -1}, {"bounds": (1, 0)}, {"bounds": ([0] * 3, [1] * 3)}, {"n_clusters": 2**20}):
+    amounts = ({}, {"epsilon": -1}, {"epsilon": None})
+    for terms in (*amounts, {"bounds": (1, 0)}, {"bounds": ([0] * 3, [1] * 3)}, {"n_clusters": 2**20}):
         errors = [refused(table, **terms) for table in TABLES.values()]
         assert errors[0] is not None
         assert all(e == errors[0] for e in errors)
@@ -207,7 +208,7 @@ def test_a_canary_record_is_nowhere_but_in_the_noise(tmp_path, capfd):
         "random_state": 987654321,
     }
     transcript = release(KMeans(n_clusters=2), table, **terms)
-    model = PrivateKMeans(n_clusters=2, bounds=(0, 1000), ledger=ledger, postprocess="none").fit(table)
+    model = PrivateKMeans(n_clusters=2, epsilon=1, bounds=(0, 1000), ledger=ledger, postprocess="none").fit(table)
     unit = 2 * canary / 1000 - 1
     texts = [
         path.read_text(),

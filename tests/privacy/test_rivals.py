@@ -163,7 +163,8 @@ def test_nothing_but_noisy_values_depends_on_the_records(algorithm, capfd):
 def test_errors_are_the_same_for_every_table(algorithm):
     def refused(table, **terms):
         try:
-            PrivateKMeans(**({"n_clusters": 2, "bounds": (0, 1), "algorithm": algorithm} | terms)).fit(table)
+            terms = {"n_clusters": 2, "epsilon": 1, "bounds": (0, 1)} | terms
+            PrivateKMeans(algorithm=algorithm, **terms).fit(table)
         except Exception as error:
             return type(error), str(error)
         return None

@@ -442,6 +442,7 @@ def test_the_command_reads_several(saved, tmp_path):
     assert value["files"] == [str(tmp_path / "out" / name) for name in names]
     kept = json.loads((tmp_path / "out" / "answers.json").read_text())
     assert (kept["answers"], kept["privacy"]) == (value["answers"], NOT_PRIVATE)
+    assert json.loads((tmp_path / "out" / "diagnostics.json").read_text())["privacy"] == NOT_PRIVATE
     assert (value["answers"][2]["rows"], value["answers"][2]["columns"]) == (list("0123"), ["column 0", "column 1"])
     table_for_people = run("infer", lloyd, grid).stdout
     assert "4 centres by maxent" in table_for_people

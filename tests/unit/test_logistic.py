@@ -43,7 +43,8 @@ BOUNDS = ([0.0, -5.0], [10.0, 5.0])
 
 
 def model(**parameters):
-    return PrivateLogisticRegression(**({"bounds": BOUNDS, "random_state": 0, "noise": "simulated"} | parameters))
+    terms = {"epsilon": 1, "bounds": BOUNDS, "random_state": 0, "noise": "simulated"} | parameters
+    return PrivateLogisticRegression(**terms)
 
 
 def released(x, positive, *, step_size=16.0, epsilon=1, seed=0, delta=1e-6):

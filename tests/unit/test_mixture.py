@@ -332,4 +332,4 @@ class TestEstimator:
 
     def test_nonsense_is_refused(self):
         with pytest.raises(ParameterError, match="postprocess"):
-            recoup.PrivateGaussianMixture(2, bounds=(0, 1), postprocess="consistency").fit(np.zeros((3, 1)))
+            recoup.PrivateGaussianMixture(2, 1, (0, 1), postprocess="consistency").fit(np.zeros((3, 1)))

@@ -381,7 +381,7 @@ def test_wrong_parameters_are_refused():
         ({"n_rounds": 0}, "n_rounds"),
     ):
         with pytest.raises(ParameterError, match=text):
-            recoup.PrivatePCA(bounds=(-1, 1)).set_params(**wrong).fit(CLOUD[:10])
+            recoup.PrivatePCA(epsilon=1, bounds=(-1, 1)).set_params(**wrong).fit(CLOUD[:10])
     # A number of rounds asks for the power iteration.
     model = recoup.PrivatePCA(1, 1.0, (-1, 1), n_rounds=2, postprocess="none").fit(CLOUD[:100])
     assert model.transcript_.algorithm == {"type": "pca-power", "n_components": 1, "n_rounds": 2}

@@ -15,7 +15,7 @@ import pytest
 
 import recoup
 from recoup.curator.source import open_source
-from recoup.curator.spark import SparkTable, is_spark, open_spark, partial_totals
+from recoup.curator.spark import SparkTable, _unreadable_file, is_spark, open_spark, partial_totals
 from recoup.curator.tables import open_table
 from recoup.errors import ColumnTypeError, DataError, SparkError, UnknownColumnError
 from recoup.queries.base import Query
@@ -140,3 +140,14 @@ def test_frames_of_other_kinds_are_refused() -> None:
         open_table(frame_class()(), ["b"])
     with pytest.raises(SparkError, match="cannot resolve the DataFrame"):
         open_table(frame_class(mapInArrow=None)(), ["b"])
+
+
+def test_a_file_that_could_not_be_read_is_named_without_the_values_of_its_folders() -> None:
+    class Failed(Exception):
+        def getCondition(self) -> str:
+            return "FAILED_READ_FILE.NO_HINT"
+
+        def getMessageParameters(self) -> dict[str, str]:
+            return {"path": "s3a://in/people/age=31/city=Bad%20Ems/part-0.parquet"}
+
+    assert _unreadable_file(Failed()) == "s3a://in/people/age=*/city=*/part-0.parquet"

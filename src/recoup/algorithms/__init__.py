@@ -1,1 +1,1 @@
-"""The analyst's side: from the transcript so far to the next query; never sees records."""
+"""The analyst's side: from the transcript so far to the next query; is never handed records."""

@@ -18,7 +18,7 @@ from recoup.transcript import Round
 
 @runtime_checkable
 class Algorithm(Protocol):
-    """The analyst's side of an iterative private algorithm: sees only rounds."""
+    """The analyst's side of an iterative private algorithm: is handed only rounds."""
 
     type_name: ClassVar[str]
 

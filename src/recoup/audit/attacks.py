@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Final, NamedTuple
 
-from recoup.audit import law, loss, mechanisms, precision, releases, silence, spending
+from recoup.audit import law, loss, mechanisms, precision, releases, silence, spending, updates
 from recoup.audit.effort import Effort
 from recoup.audit.findings import Finding
 
@@ -25,6 +25,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     Attack(loss.GROUP, "The exact privacy loss between neighbours, with the samplers' answers held.", loss.attack),
     Attack(spending.GROUP, "Each draw is by OpenDP, at its price, after its charge.", spending.attack),
     Attack(silence.GROUP, "Nothing but noisy values differs between neighbours.", silence.attack),
+    Attack(updates.GROUP, "Compiled kernels follow a change of what they were compiled from.", updates.attack),
     Attack(law.GROUP, "The noise of each block follows its law, in empty cells too.", law.attack),
     Attack(precision.GROUP, "No gaps, grids or digits betray what noise was added to.", precision.attack),
     Attack(mechanisms.GROUP, "Bounds on epsilon from many single answers.", mechanisms.attack),

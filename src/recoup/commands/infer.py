@@ -154,7 +154,7 @@ def infer(
             files.append(folder / "answers.json")
             write_whole(files[-1], out.json_text({"privacy": privacy["statement"], "answers": answers}))
         files += [folder / "inferred.parquet", folder / "diagnostics.json"]
-        write_whole(files[-1], out.json_text(diagnostics))
+        write_whole(files[-1], out.json_text({"privacy": privacy["statement"], **diagnostics}))
         *others, last = (path.name for path in files)
         out.say(f"Wrote {', '.join(others)} and {last} to {folder}.")
     out.say(out.privacy_sentence(privacy))

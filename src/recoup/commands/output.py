@@ -129,6 +129,7 @@ def privacy_sentence(privacy: Mapping[str, Any]) -> str:
         f"{statement}{promise}: epsilon = {privacy['epsilon']:g}, delta = {privacy['delta']:g}, for "
         f"{neighbours} {privacy['unit']}; {laws} noise{'' if promise else ', ' + privacy['noise']}; domain "
         f"{privacy['domain']}; declared bounds: {', '.join(bounds)}; Recoup {privacy['version']}."
+        + (f" Counted {privacy['counted']}." if "counted" in privacy else "")
     )
 
 

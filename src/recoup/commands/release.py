@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -70,6 +70,7 @@ def release(
     from recoup.commands.progress import Progress, planned_rounds
     from recoup.context import Context
     from recoup.driver import release as drive
+    from recoup.transcript import COUNTED, NOT_COUNTED
 
     budget = options.read_budget(epsilon, delta)
     asked = _algorithm(algorithm, clusters, rounds)
@@ -105,8 +106,9 @@ def release(
             resume=resume,
             on_round=progress.finished,
         )
-    out.say(out.privacy_sentence(transcript.privacy))
-    _show(output, transcript, as_json)
+    privacy = transcript.privacy | {"counted": NOT_COUNTED if charged is None else COUNTED}
+    out.say(out.privacy_sentence(privacy))
+    _show(output, transcript, privacy, as_json)
 
 
 def _algorithm(name: AlgorithmName, clusters: int, rounds: int | None) -> Algorithm:
@@ -142,7 +144,7 @@ def _rounds(transcript: Transcript) -> list[dict[str, Any]]:
     return rounds
 
 
-def _show(path: Path, transcript: Transcript, as_json: bool) -> None:
+def _show(path: Path, transcript: Transcript, privacy: Mapping[str, Any], as_json: bool) -> None:
     from recoup.commands import output as out
 
     rounds, spent = _rounds(transcript), float(transcript.epsilon_spent)
@@ -153,7 +155,7 @@ def _show(path: Path, transcript: Transcript, as_json: bool) -> None:
                 "algorithm": transcript.algorithm["type"],
                 "epsilon_spent": spent,
                 "rounds": rounds,
-                "privacy": transcript.privacy,
+                "privacy": privacy,
                 "files": [str(path)],
             }
         )

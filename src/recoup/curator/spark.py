@@ -9,6 +9,7 @@ a table is asked for by name.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -232,7 +233,8 @@ def _unreadable_file(error: Any) -> str | None:
     for _ in range(_LONGEST_CHAIN):
         try:
             if str(link.getCondition()).startswith("FAILED_READ_FILE"):
-                return str(link.getMessageParameters()["path"])
+                # What follows "=" in a folder's name is the value of a column, in each record of the file.
+                return re.sub("=[^/]*", "=*", str(link.getMessageParameters()["path"]))
         except Exception:
             pass
         try:

@@ -14,10 +14,11 @@ from recoup.algorithms.lloyd import positive_whole
 from recoup.curator.source import is_path, source_of
 from recoup.curator.tables import Table, open_table
 from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
-from recoup.errors import DataError, ParameterError
+from recoup.errors import BudgetError, DataError, ParameterError
 from recoup.estimators.given_bounds import refuse_text
 from recoup.inference.refit import refit
 from recoup.queries.base import Array
+from recoup.transcript import COUNTED, NOT_COUNTED
 
 _POSTPROCESS = ("auto", "maxent", "mcmc", "none")
 
@@ -76,6 +77,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _terms(self) -> dict[str, Any]:
         """The terms of a release that are parameters of every estimator."""
+        if self.epsilon is None:
+            raise BudgetError(
+                "epsilon is missing, and has no default: how much privacy a fit may cost is yours to decide. Name it, "
+                "such as epsilon=1; `recoup plan` says what accuracy to expect."
+            )
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -85,6 +91,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "random_state": self.random_state,
             "noise": self.noise,
         }
+
+    def _statement(self, privacy: Mapping[str, Any]) -> dict[str, Any]:
+        """What a release promises, and what counts it."""
+        return {**privacy, "counted": NOT_COUNTED if self.ledger is None else COUNTED}
 
     def _check_postprocess(self) -> None:
         if self.postprocess not in _POSTPROCESS:

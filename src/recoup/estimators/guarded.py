@@ -45,7 +45,7 @@ class GuardedEstimator(PrivateEstimator):
             For a seed s as random_state it is what `refit(t, infer(t, random_state=s), random_state=s)` gives.
         """
         wanted = infers_by_itself if self.postprocess == "auto" else self.postprocess != "none"
-        self.transcript_, self.privacy_ = transcript, transcript.privacy
+        self.transcript_, self.privacy_ = transcript, self._statement(transcript.privacy)
         self.inferred_ = self.declined_ = None
         # Each from this seed anew, as the commands and the page read a transcript: all find the same answer.
         self._seed = seed_for(self.random_state)

@@ -42,7 +42,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     Args:
         n_clusters: K.
-        epsilon: the privacy budget of one fit, read as the decimal that is typed.
+        epsilon: required: the privacy budget of one fit, read as the decimal that is typed.
         bounds: required and public: `(low, high)`, each a number or one number a column, or `{column: (low, high)}`,
             which also selects the columns. Never computed from the data.
         delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise.
@@ -59,10 +59,10 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         postprocess: "auto" and "maxent" infer the maximum-entropy data set from all rounds and refit on it without
             noise; "mcmc" is the paper's sampler; "consistency" ("lloyd" only) makes the rounds agree; "none" keeps the
             algorithm's own answer: the last iterate of "lloyd", weighted k-means on the cells of "grid".
-        ledger: a `Ledger` or its path, charged before every answer.
+        ledger: a `Ledger` or its path, charged before every answer. Without one nothing counts the fit.
         random_state: harmless randomness only (initial centres, inference, refit). With simulated noise it draws the
             noise too. Without one, the transcript is read with the seed that the commands use.
-        noise: "secure" (the operating system's entropy) or "simulated", which is NOT PRIVATE.
+        noise: "secure" (a cryptographic generator that the system seeds) or "simulated", which is NOT PRIVATE.
 
     Attributes:
         cluster_centers_: (n_clusters, d), in the user's units, inside the bounds, in the order of their first column.
@@ -72,7 +72,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             doubtful with the columns, clusters and reasons, which `fit` warns of (`recoup.errors.DoubtfulResult`); none
             for "gupt" and "privgene".
         doubtful_: the clusters that may be nothing but noise, as rows of `cluster_centers_`.
-        privacy_: the privacy statement.
+        privacy_: the privacy statement, and whether a ledger counts it.
         n_features_in_: the number of columns.
 
     Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit.
@@ -89,7 +89,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def __init__(
         self,
         n_clusters: int = 8,
-        epsilon: Any = 1.0,
+        epsilon: Any = None,
         bounds: Any = None,
         *,
         delta: Any = 0.0,
@@ -138,8 +138,9 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         Returns:
             The fitted estimator.
         """
+        terms = self._terms()
         if self.algorithm in RIVALS:
-            return self._fit_rival(X, keeps_transcript=transcript_path is not None or resume, on_round=on_round)
+            return self._fit_rival(X, terms, keeps_transcript=transcript_path is not None or resume, on_round=on_round)
         algorithm = self._algorithm()
         if self.postprocess not in ("auto", "none", *METHODS):
             choices = ", ".join(("auto", "none", *METHODS))
@@ -149,7 +150,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             algorithm,
             source,
             domain=domain,
-            **self._terms(),
+            **terms,
             path=transcript_path,
             resume=resume,
             on_round=on_round,
@@ -166,7 +167,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         self.doubtful_ = doubtful(transcript, self.cluster_centers_, self.inferred_)
         self.verdict_ = judge(transcript, self.inferred_, self.cluster_centers_)
         warn_of(self.verdict_, stacklevel=3)
-        self.privacy_ = transcript.privacy
+        self.privacy_ = self._statement(transcript.privacy)
         self._n_features_out = len(self.cluster_centers_)
         return self
 
@@ -244,7 +245,9 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         facts = gather_model(self.privacy_, self.cluster_centers_, algorithm=self.algorithm, title=title)
         return write_page(path, facts)
 
-    def _fit_rival(self, X: Any, *, keeps_transcript: bool, on_round: Callable[[int], None] | None) -> Self:
+    def _fit_rival(
+        self, X: Any, terms: dict[str, Any], *, keeps_transcript: bool, on_round: Callable[[int], None] | None
+    ) -> Self:
         n_rounds = None if self.n_rounds == "auto" else positive_whole(self.n_rounds, "n_rounds")
         rival = rival_of(self.algorithm, self.n_clusters, n_rounds)
         if self.postprocess not in ("auto", "none"):
@@ -259,13 +262,13 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             rival,
             source,
             domain=domain,
-            **self._terms(),
+            **terms,
             on_release=on_round,
         )
         self._set_domain(domain)
         self.transcript_, self.inferred_ = None, None
         self.verdict_, self.doubtful_ = None, []
-        self.cluster_centers_, self.privacy_ = in_order(model.centers), model.privacy
+        self.cluster_centers_, self.privacy_ = in_order(model.centers), self._statement(model.privacy)
         self._n_features_out = len(self.cluster_centers_)
         return self
 

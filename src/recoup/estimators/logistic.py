@@ -26,7 +26,7 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
     """Differentially private binary logistic regression, by gradient descent on clipped gradients.
 
     Args:
-        epsilon: the privacy budget of one fit, read as the decimal that is typed.
+        epsilon: required: the privacy budget of one fit, read as the decimal that is typed.
         bounds: required and public: `(low, high)` of the features, each a number or one number a column, or
             `{column: (low, high)}`, which also selects the features. Never computed from the data.
         classes: the two values of the label, the negative one first; public, and never learnt from the data. A record
@@ -43,10 +43,10 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
             from the last iterate as the rounds support; "mcmc" samples one; "none" keeps the last iterate; "auto" is
             "maxent" unless the released values say that there is too much noise to infer from: then it keeps the last
             iterate and warns.
-        ledger: a `Ledger` or its path, charged before every answer.
+        ledger: a `Ledger` or its path, charged before every answer. Without one nothing counts the fit.
         random_state: harmless randomness only. With simulated noise it draws the noise too. Without one, the transcript
             is read with the seed that the commands use.
-        noise: "secure" (the operating system's entropy) or "simulated", which is NOT PRIVATE.
+        noise: "secure" (a cryptographic generator that the system seeds) or "simulated", which is NOT PRIVATE.
 
     Attributes:
         coef_: (1, d), for features in the user's units.
@@ -58,7 +58,7 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
         declined_: why "auto" did not infer, or none.
         verdict_: whether the result can be trusted and how many records it rests on, by the transcript alone; `fit`
             warns (`recoup.errors.DoubtfulResult`) where it is doubtful.
-        privacy_: the privacy statement.
+        privacy_: the privacy statement, and whether a ledger counts it.
         n_features_in_: the number of features.
 
     Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit.
@@ -77,7 +77,7 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
+        epsilon: Any = None,
         bounds: Any = None,
         *,
         classes: Any = (0, 1),
@@ -135,6 +135,7 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
         Returns:
             The fitted estimator.
         """
+        terms = self._terms()
         self._check_postprocess()
         classes = declared_classes(self.classes)
         labelled = open_labelled(X, y, self.bounds, classes)
@@ -149,7 +150,7 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
             algorithm,
             labelled.source,
             domain=labelled.records,
-            **self._terms(),
+            **terms,
             path=transcript_path,
             resume=resume,
             on_round=on_round,

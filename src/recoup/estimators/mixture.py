@@ -36,7 +36,7 @@ class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[mi
 
     Args:
         n_components: K.
-        epsilon: the privacy budget of one fit, read as the decimal that is typed.
+        epsilon: required: the privacy budget of one fit, read as the decimal that is typed.
         bounds: required and public: `(low, high)`, each a number or one number a column, or `{column: (low, high)}`,
             which also selects the columns. Never computed from the data.
         delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise, which is smaller over so many rounds.
@@ -48,10 +48,10 @@ class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[mi
         postprocess: "maxent" infers the maximum-entropy data set from all rounds and takes a few steps on it without
             noise; "mcmc" samples one; "none" keeps the last iterate. "auto" is "maxent", unless the released values say
             that there is too little to infer from: then it keeps the last iterate and warns.
-        ledger: a `Ledger` or its path, charged before every answer.
+        ledger: a `Ledger` or its path, charged before every answer. Without one nothing counts the fit.
         random_state: harmless randomness only (first means, inference, `sample`). With simulated noise it draws the
             noise too. Without one, the transcript is read with the seed that the commands use.
-        noise: "secure" (the operating system's entropy) or "simulated", which is NOT PRIVATE.
+        noise: "secure" (a cryptographic generator that the system seeds) or "simulated", which is NOT PRIVATE.
 
     Attributes:
         weights_: (n_components,), of sum 1.
@@ -62,7 +62,7 @@ class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[mi
         declined_: why "auto" did not infer, or none.
         verdict_: whether the result can be trusted and how many records it rests on, by the transcript alone; `fit`
             warns (`recoup.errors.DoubtfulResult`) where it is doubtful.
-        privacy_: the privacy statement.
+        privacy_: the privacy statement, and whether a ledger counts it.
         n_features_in_: the number of columns.
 
     Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit;
@@ -79,7 +79,7 @@ class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[mi
     def __init__(
         self,
         n_components: int = 1,
-        epsilon: Any = 1.0,
+        epsilon: Any = None,
         bounds: Any = None,
         *,
         delta: Any = 0.0,
@@ -126,6 +126,7 @@ class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[mi
         Returns:
             The fitted estimator.
         """
+        terms = self._terms()
         self._check_postprocess()
         rounds = {} if self.n_rounds == "auto" else {"n_rounds": self.n_rounds}
         algorithm = GaussianMixture(n_components=self.n_components, **rounds)
@@ -134,7 +135,7 @@ class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[mi
             algorithm,
             source,
             domain=domain,
-            **self._terms(),
+            **terms,
             path=transcript_path,
             resume=resume,
             on_round=on_round,

@@ -37,7 +37,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
 
     Args:
         n_components: p, at most the number of columns.
-        epsilon: the privacy budget of one fit, read as the decimal that is typed.
+        epsilon: required: the privacy budget of one fit, read as the decimal that is typed.
         bounds: required and public: `(low, high)`, each a number or one number a column, or `{column: (low, high)}`,
             which also selects the columns. Never computed from the data.
         delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise.
@@ -53,10 +53,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
             noise; "mcmc" samples one; "none" keeps the algorithm's own answer. "auto" is "maxent" for "power", unless
             the released values say that noise hides every component: then it keeps the last iterate and warns. For
             "covariance" it is "none", since one round of everything leaves nothing to reconcile.
-        ledger: a `Ledger` or its path, charged before every answer.
+        ledger: a `Ledger` or its path, charged before every answer. Without one nothing counts the fit.
         random_state: harmless randomness only (first directions, inference). With simulated noise it draws the noise
             too. Without one, the transcript is read with the seed that the commands use.
-        noise: "secure" (the operating system's entropy) or "simulated", which is NOT PRIVATE.
+        noise: "secure" (a cryptographic generator that the system seeds) or "simulated", which is NOT PRIVATE.
 
     Attributes:
         components_: (n_components, d), orthonormal, for columns scaled to [-1, 1]; the largest entry of each is
@@ -69,7 +69,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
         declined_: why "auto" did not infer, or none.
         verdict_: whether the result can be trusted and how many records it rests on, by the transcript alone; `fit`
             warns (`recoup.errors.DoubtfulResult`) where it is doubtful.
-        privacy_: the privacy statement.
+        privacy_: the privacy statement, and whether a ledger counts it.
         n_features_in_: the number of columns.
 
     Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit.
@@ -86,7 +86,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
     def __init__(
         self,
         n_components: int = 2,
-        epsilon: Any = 1.0,
+        epsilon: Any = None,
         bounds: Any = None,
         *,
         delta: Any = 0.0,
@@ -135,6 +135,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
         Returns:
             The fitted estimator.
         """
+        terms = self._terms()
         if self.algorithm not in _ALGORITHMS:
             raise ParameterError(f"algorithm={self.algorithm!r}: choose one of {', '.join(_ALGORITHMS)}.")
         self._check_postprocess()
@@ -144,7 +145,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
             algorithm,
             source,
             domain=domain,
-            **self._terms(),
+            **terms,
             path=transcript_path,
             resume=resume,
             on_round=on_round,

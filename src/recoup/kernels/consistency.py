@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from recoup.kernels.compiled import compiled
 
 Array = NDArray[np.float64]
 
@@ -176,7 +177,7 @@ _IMBALANCE = 5.0
 _LARGEST_RHO = 1e6
 
 
-@njit(cache=True, fastmath=False)
+@compiled(fastmath=False)
 def project_on_cone(
     cell,  # IN, OUT  (1 + d,): count, then sums; replaced by the nearest point of {norm(sums) <= radius * count}
     norm,  # IN       L1_CONE, L2_CONE or BOX_CONE
@@ -237,7 +238,7 @@ def project_on_cone(
             cell[j] = min(max(cell[j], -radius * count), radius * count)
 
 
-@njit(cache=True, fastmath=False)
+@compiled(fastmath=False)
 def equalise_totals(
     x,  # IN, OUT  (n, c): deviations, replaced by the nearest ones with which all rounds have the same total
     unit,  # IN    (n, c)
@@ -265,7 +266,7 @@ def equalise_totals(
                     x[i, j] += shift * unit[i, j]
 
 
-@njit(cache=True, fastmath=False)
+@compiled(fastmath=False)
 def alternate(
     y,  # IN       (n, c): the noisy answers
     unit,  # IN    (n, c)

@@ -6,8 +6,8 @@ Rows are worked on in tiles, column by column, so that the lanes of a vector reg
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from recoup.kernels.compiled import compiled
 from recoup.kernels.transpose import rows_of_columns
 
 DROPPED = np.iinfo(np.int32).min  # first column of a record that contributes nothing
@@ -17,7 +17,7 @@ _INSIDE = 1.0 - 2.0**-40
 _ALREADY = 1.0 - 2.0**-41
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def fixed_point_rows(
     rows,  # IN   (n, d) float32 or float64, the user's units
     low,  # IN   (d,)
@@ -56,7 +56,7 @@ def fixed_point_rows(
         rows_of_columns(whole, start, n_rows, records)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def onto_grid(
     tile,  # IN   (d, TILE): records of the unit domain
     off,  # IN   (TILE,): zero if all values of a record are finite
@@ -70,7 +70,7 @@ def onto_grid(
         whole[0, b] = whole[0, b] if off[b] == 0.0 else DROPPED
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def _onto_l1_ball(tile, radius, size, shift, total, kept, n_kept):
     # Michelot (1986): drop the coordinates that the current shift sends to zero, until none is left to drop.
     d = tile.shape[0]
@@ -116,7 +116,7 @@ def _onto_l1_ball(tile, radius, size, shift, total, kept, n_kept):
             tile[j, b] = tile[j, b] if inside else (value if tile[j, b] > 0.0 else -value)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def _onto_l2_ball(tile, radius, size):
     d = tile.shape[0]
     size[:] = 0.0

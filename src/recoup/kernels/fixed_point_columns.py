@@ -6,9 +6,10 @@ Columns come as addresses, since a kernel that took a tuple of arrays would be c
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit, types
+from numba import carray, types
 from numba.extending import intrinsic
 
+from recoup.kernels.compiled import compiled
 from recoup.kernels.fixed_point import TILE, _onto_l1_ball, _onto_l2_ball, onto_grid
 from recoup.kernels.transpose import rows_of_columns
 
@@ -29,7 +30,7 @@ def _pointer_to(kind):
 _float32_at, _float64_at = _pointer_to(types.float32), _pointer_to(types.float64)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def fixed_point_columns(
     addresses,  # IN   (d,) int64: where the columns start, in the user's units
     narrow,  # IN   (d,) bool: whether a column is float32; else it is float64
@@ -63,7 +64,7 @@ def fixed_point_columns(
         rows_of_columns(whole, first - start, n_rows, records)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def _scaled(column, first, n_rows, lowest, highest, scaled, off):
     width = highest - lowest
     for b in range(n_rows):

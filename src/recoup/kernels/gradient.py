@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from recoup.kernels.compiled import compiled
 
 _LOG2_HIGH, _LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # their sum is log 2; the first is short
 _LARGEST = 700.0  # beyond, exp(-t) is 0 for our purposes
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def exp_minus(t):
     """exp(-t) for t >= 0, to a few units in the last place and equal on every machine."""
     if t > _LARGEST:
@@ -28,7 +28,7 @@ def exp_minus(t):
     return math.ldexp(value, -int(k))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def logistic_gradients(
     x,  # IN   (n, d + 1): features, then the label, of which the sign counts
     coefficients,  # IN   (d + 1,): one for each feature, then the intercept

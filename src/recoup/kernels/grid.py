@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from recoup.kernels.compiled import compiled
 from recoup.kernels.fixed_point import DROPPED
 
 _HALF = 1 << 30
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def grid_totals(
     records,  # IN   (n, d) int32, fixed point
     columns,  # IN   (j,) int64: the columns that span the grid

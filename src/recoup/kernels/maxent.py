@@ -14,10 +14,11 @@ The rows of one point's runs are increasing, so a Gram matrix needs only pairs o
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from recoup.kernels.compiled import compiled
 
 
-@njit(cache=True, fastmath=False)
+@compiled(fastmath=False)
 def gather(
     run_start,  # IN   (m + 1,)
     run_row,  # IN   (n_runs,)
@@ -37,7 +38,7 @@ def gather(
         out[i] = total
 
 
-@njit(cache=True, fastmath=False)
+@compiled(fastmath=False)
 def scatter(
     run_start,  # IN   (m + 1,)
     run_row,  # IN   (n_runs,)
@@ -57,7 +58,7 @@ def scatter(
                 out[row + j] += weight * run_value[offset + j]
 
 
-@njit(cache=True, fastmath=False, nogil=True)
+@compiled(fastmath=False, nogil=True)
 def gram(
     run_start,  # IN   (m + 1,)
     run_row,  # IN   (n_runs,)
@@ -84,7 +85,7 @@ def gram(
                         out[row_a + j, row_b + k] += scaled * run_value[offset_b + k]
 
 
-@njit(cache=True, fastmath=False)
+@compiled(fastmath=False)
 def gram_dense(
     run_start,  # IN   (m + 1,)
     run_row,  # IN   (n_runs,)
@@ -108,7 +109,7 @@ def gram_dense(
                     tile[k] += scaled * dense[i, k]
 
 
-@njit(cache=True, fastmath=False)
+@compiled(fastmath=False)
 def gram_diagonal(
     run_start,  # IN   (m + 1,)
     run_row,  # IN   (n_runs,)
@@ -129,7 +130,7 @@ def gram_diagonal(
                     out[row + j, k] += scaled * run_value[offset + k]
 
 
-@njit(cache=True, fastmath=False)
+@compiled(fastmath=False)
 def gather_grouped(
     group_start,  # IN   (G + 1,): the points of group g are group_start[g] <= i < group_start[g + 1]
     group_row,  # IN   (G, T): first row of the group's cell in every partition
@@ -152,7 +153,7 @@ def gather_grouped(
             out[i] = total
 
 
-@njit(cache=True, fastmath=False)
+@compiled(fastmath=False)
 def scatter_grouped(
     group_start,  # IN   (G + 1,)
     group_row,  # IN   (G, T)
@@ -173,7 +174,7 @@ def scatter_grouped(
                 out[group_row[g, t] + j] += totals[j]
 
 
-@njit(cache=True, fastmath=False)
+@compiled(fastmath=False)
 def moments(
     group_start,  # IN   (G + 1,)
     values,  # IN   (m, W)
@@ -193,7 +194,7 @@ def moments(
                 out[g, j, k] = out[g, k, j]
 
 
-@njit(cache=True, fastmath=False)
+@compiled(fastmath=False)
 def gram_grouped(
     group_row,  # IN   (G, T)
     width,  # IN   (T,)
@@ -209,7 +210,7 @@ def gram_grouped(
                         out[group_row[g, a] + j, group_row[g, b] + k] += group_moments[g, j, k]
 
 
-@njit(cache=True, fastmath=False)
+@compiled(fastmath=False)
 def tiles_grouped(
     group_row,  # IN   (G, T)
     width,  # IN   (T,)
@@ -224,7 +225,7 @@ def tiles_grouped(
                     out[group_row[g, a] + j, k] += group_moments[g, j, k]
 
 
-@njit(cache=True, fastmath=False)
+@compiled(fastmath=False)
 def center_and_scale(
     scale,  # IN   (R,): multiplies rows and columns
     mean,  # IN   (R,): its outer product is subtracted
@@ -239,7 +240,7 @@ def center_and_scale(
         matrix[i, i] += diagonal[i]
 
 
-@njit(cache=True, fastmath=False)
+@compiled(fastmath=False)
 def factor_tiles(
     tile_row,  # IN   (n_tiles,): first row of every tile
     tile_length,  # IN   (n_tiles,)
@@ -266,7 +267,7 @@ def factor_tiles(
                     tiles[row + j, k] = total / tiles[row + k, k]
 
 
-@njit(cache=True, fastmath=False)
+@compiled(fastmath=False)
 def solve_tiles(
     tile_row,  # IN   (n_tiles,)
     tile_length,  # IN   (n_tiles,)

@@ -20,9 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped, unused-ignore]
-from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
+
+from recoup.kernels.compiled import compiled
 
 GRID = 2.0**-30
 MAX_RECORDS = 2**22
@@ -31,7 +32,7 @@ STEP, N_ACCEPTED, BEST_STEP, N_JOURNAL, BEST_IS_SAVED, N_COUNTERS = 0, 1, 2, 3, 
 
 # Without numba's own memory management a compiled function cannot allocate, and passing a tuple of arrays costs no
 # atomic reference counting, which took longer than the step itself.
-_COMPILED = {"cache": True, "nogil": True, "fastmath": False, "error_model": "numpy", "_nrt": False}
+_COMPILED = {"nogil": True, "fastmath": False, "error_model": "numpy", "_nrt": False}
 # Records are drawn at random, far apart in memory: they are fetched this many steps before their turn.
 _AHEAD = 8
 # Adding and subtracting this rounds a float64 of size below 2**21 to the nearest multiple of GRID.
@@ -125,13 +126,13 @@ def _prefetch_row(typing_context, array, index):
 
 @overload(prefetch, jit_options={"_nrt": False, "forceinline": True})
 def _compiled_prefetch(array, index):
-    def compiled(array, index):
+    def fetch(array, index):
         _prefetch_row(array, index)
 
-    return compiled
+    return fetch
 
 
-@njit(**_COMPILED, forceinline=True)
+@compiled(**_COMPILED, forceinline=True)
 def find_rows(
     model,  # IN
     point,  # IN       (d,)
@@ -157,7 +158,7 @@ def find_rows(
         rows[t] = nearest
 
 
-@njit(**_COMPILED, forceinline=True)
+@compiled(**_COMPILED, forceinline=True)
 def misfit(residual, precision, is_gaussian):
     """Minus the log density of one released value, up to a constant."""
     if is_gaussian:
@@ -165,13 +166,13 @@ def misfit(residual, precision, is_gaussian):
     return abs(residual) * precision
 
 
-@njit(**_COMPILED, forceinline=True)
+@compiled(**_COMPILED, forceinline=True)
 def gain(residual, move, precision, is_gaussian):
     """By how much the log target grows when a residual moves."""
     return misfit(residual, precision, is_gaussian) - misfit(residual + move, precision, is_gaussian)
 
 
-@njit(**_COMPILED, forceinline=True)
+@compiled(**_COMPILED, forceinline=True)
 def log_target(
     model,  # IN
     totals,  # IN  (M, 1 + d)
@@ -184,7 +185,7 @@ def log_target(
     return value
 
 
-@njit(**_COMPILED, forceinline=True)
+@compiled(**_COMPILED, forceinline=True)
 def log_component_density(
     mixture,  # IN
     component,  # IN
@@ -198,7 +199,7 @@ def log_component_density(
     return mixture.log_weights[component] - squares * mixture.half_precision
 
 
-@njit(**_COMPILED, forceinline=True)
+@compiled(**_COMPILED, forceinline=True)
 def log_correction(
     mixture,  # IN
     component,  # IN
@@ -218,7 +219,7 @@ def log_correction(
     return largest + np.log(total)
 
 
-@njit(**_COMPILED)
+@compiled(**_COMPILED)
 def total_records(
     model,  # IN
     points,  # IN      (n, d)
@@ -239,7 +240,7 @@ def total_records(
                 totals[row, 1 + j] += points[i, j]
 
 
-@njit(**_COMPILED)
+@compiled(**_COMPILED)
 def fill_log_densities(
     mixture,  # IN
     state,  # IN OUT  points and components in, log_densities out
@@ -249,7 +250,7 @@ def fill_log_densities(
         state.log_densities[i] = log_correction(mixture, state.components[i], state.points[i])
 
 
-@njit(**_COMPILED, forceinline=True)
+@compiled(**_COMPILED, forceinline=True)
 def propose(
     mixture,  # IN
     uniform,  # IN   in [0, 1)
@@ -266,7 +267,7 @@ def propose(
     return component, log_correction(mixture, component, point)
 
 
-@njit(**_COMPILED, forceinline=True)
+@compiled(**_COMPILED, forceinline=True)
 def norm_in_domain(
     model,  # IN
     point,  # IN  (d,)
@@ -289,7 +290,7 @@ def norm_in_domain(
     return total
 
 
-@njit(**_COMPILED, forceinline=True)
+@compiled(**_COMPILED, forceinline=True)
 def log_acceptance(
     model,  # IN
     state,  # IN
@@ -333,7 +334,7 @@ def log_acceptance(
     return correction + change, change
 
 
-@njit(**_COMPILED, forceinline=True)
+@compiled(**_COMPILED, forceinline=True)
 def replace(
     state,  # IN OUT
     record,  # IN
@@ -359,7 +360,7 @@ def replace(
     state.log_densities[record] = log_density
 
 
-@njit(**_COMPILED)
+@compiled(**_COMPILED)
 def save_best(
     points,  # IN      (n, d) the current data set
     memory,  # IN OUT
@@ -377,7 +378,7 @@ def save_best(
     memory.counters[BEST_IS_SAVED] = 1
 
 
-@njit(**_COMPILED)
+@compiled(**_COMPILED)
 def run_block(
     model,  # IN
     mixture,  # IN

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from recoup.kernels.compiled import compiled
 from recoup.kernels.fixed_point import DROPPED
 
 _STEP = 2.0**-30
@@ -18,7 +18,7 @@ _STEP = 2.0**-30
 _INSIDE = 1.0 - 2.0**-31
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def log_scales(
     weights,  # IN   (k,)
     variances,  # IN   (k,)
@@ -31,7 +31,7 @@ def log_scales(
     return logs
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def _fill(
     x,  # IN   (d,)
     logs,  # IN   (k,): as log_scales gives them
@@ -76,7 +76,7 @@ def _fill(
         out[squares + k] = responsibility * (min(square, highest) - 0.5 * highest)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def mixture_rows(
     points,  # IN   (n, d)
     logs,  # IN   (k,)
@@ -92,7 +92,7 @@ def mixture_rows(
         _fill(points[i], logs, means, variances, radii, reaches, norm, rows[i])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def mixture_totals(
     records,  # IN   (n, d) int32: fixed point
     logs,  # IN   (k,)

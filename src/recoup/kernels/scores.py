@@ -7,14 +7,14 @@ a public cap, whatever the record: that is the sensitivity of the selection, and
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from recoup.kernels.compiled import compiled
 from recoup.kernels.fixed_point import DROPPED, TILE
 
 _STEP = 2.0**-30
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def excess_totals(
     records,  # IN   (n, d) int32, fixed point
     centers,  # IN   (c, d): every centre that some candidate holds, once

@@ -5,10 +5,10 @@ A step moves one record to another support point; all rows change by the differe
 
 from __future__ import annotations
 
-from numba import njit
+from recoup.kernels.compiled import compiled
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def log_target(
     totals,  # IN   (R,): what the data set answers without noise
     observed,  # IN   (R,)
@@ -23,7 +23,7 @@ def log_target(
     return value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def walk(
     rows,  # IN   (m, R): contributions of the support points, times the records that each latent one stands for
     observed,  # IN   (R,)

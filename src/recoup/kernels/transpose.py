@@ -7,9 +7,11 @@ as vectors, interleaved and written as vectors here, which halves the time.
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from recoup.kernels.compiled import compiled
 
 _SIDE = 4  # values of 4 bytes in the registers that every machine has
 
@@ -48,7 +50,7 @@ def _turn_square(typing_context, source, row, column, target, target_row, target
     return signature, build
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def columns_of_rows(
     rows,  # IN   (n, d) int32
     start,  # IN   first row
@@ -68,7 +70,7 @@ def columns_of_rows(
             columns[j, b] = rows[start + b, j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def rows_of_columns(
     columns,  # IN   (d, at least size) int32
     start,  # IN   first row to write

@@ -11,9 +11,9 @@ cell is always the one that double precision finds.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from recoup.kernels.compiled import compiled
 from recoup.kernels.fixed_point import DROPPED, TILE
 from recoup.kernels.transpose import columns_of_rows
 
@@ -21,7 +21,7 @@ _STEP, _NARROW_STEP = 2.0**-30, np.float32(2.0**-30)
 NO_SUMS, ABSOLUTE, RELATIVE = 0, 1, 2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def nearest_of_tile(
     tile,  # IN   (d, TILE): records by column, so that a vector register holds different records
     centers,  # IN   (k, d)
@@ -87,7 +87,7 @@ def single_precision_error(centers: NDArray[np.float64]) -> float:
 
 
 # Contracting to fused multiplications may change a score's last bit but, by the bound above, never a cell.
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract"})
 def _scores_of_tile(
     tile,  # IN   (d, TILE) float32: records by column
     narrow,  # IN   (k, d) float32: centres
@@ -144,7 +144,7 @@ def _scores_of_tile(
             best[b] = low if wins else lowest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def _nearest_of_records(
     records,  # IN   (n, d) int32, fixed point
     start,  # IN   first record of the tile
@@ -186,7 +186,7 @@ def _nearest_of_records(
                     cells[b] = k
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(nogil=True, error_model="numpy", inline="always")
 def _relative(x, center, radius, norm):
     # x becomes (x - center), scaled back to the radius in the L1 or L2 norm.
     size = 0.0
@@ -201,7 +201,7 @@ def _relative(x, center, radius, norm):
             x[j] *= scale
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def voronoi_totals(
     records,  # IN   (n, d) int32, fixed point
     centers,  # IN   (k, d)
@@ -244,7 +244,7 @@ def voronoi_totals(
                 totals[cell, j] += np.int32(x[j] * factor)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def voronoi_cells(
     points,  # IN   (n, d)
     centers,  # IN   (k, d)
@@ -264,7 +264,7 @@ def voronoi_cells(
             cells[start + b] = found[b]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def relative_values(
     points,  # IN   (n, d)
     cells,  # IN   (n,)

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from recoup.kernels.compiled import compiled
 from recoup.kernels.fixed_point import TILE
 from recoup.kernels.threads import n_threads
 from recoup.kernels.voronoi import nearest_of_tile
@@ -95,7 +95,7 @@ def weighted_inertia(points: Array, weights: Array, centers: Array) -> float:
     return float(_pass(points, weights, np.ascontiguousarray(centers), sums, mass, np.zeros(1, np.int64)))
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _first_above(ascending, value):
     # np.searchsorted takes two seconds to compile.
     low, high = 0, ascending.shape[0] - 1
@@ -108,7 +108,7 @@ def _first_above(ascending, value):
     return low
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def greedy_plus_plus(
     points,  # IN   (m, d)
     weights,  # IN   (m,)
@@ -148,7 +148,7 @@ def greedy_plus_plus(
         closest, best_closest = best_closest, closest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def lloyd(
     points,  # IN   (m, d)
     weights,  # IN   (m,)
@@ -178,7 +178,7 @@ def lloyd(
     return _pass(points, weights, centers, sums, mass, worst)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def _pass(points, weights, centers, sums, mass, worst):
     m, d = points.shape
     tile = np.zeros((d, TILE))

@@ -22,7 +22,7 @@ _DOMAINS = {
     "l2": "an L2 ball inside the bounds: a record outside it is moved to its nearest point",
 }
 _NOISE = {
-    "secure": "drawn from the operating system's entropy; no seed exists",
+    "secure": "drawn by a cryptographic generator that the operating system seeds; nobody else can seed it",
     "simulated": "drawn from a seed: NOT PRIVATE",
     "unverified": "made elsewhere; nothing here can tell how it was drawn",
 }
@@ -144,10 +144,9 @@ def _words(epsilon: float, delta: float, unit: str, noise: str, neighbours: str,
         )
     factor = f"{exp(epsilon):.3g}" if epsilon < 50 else f"e^{epsilon:g}"
     change = f"With {them} or without {them}" if not replaced else f"With either value of {them}"
-    second = (
-        f"{change}, every possible release is at most {factor} times as likely (e to the power of {figure(epsilon)})"
-    )
-    second += f", up to an extra probability of {delta:g}." if delta else "."
+    event = "set of possible releases" if delta else "possible release"
+    second = f"{change}, every {event} is at most {factor} times as likely (e to the power of {figure(epsilon)})"
+    second += f", plus {delta:g}." if delta else "."
     everything = "the clusters, the pictures and the intervals" if clusters else "the answer and how well it fits"
     third = (
         f"This holds whatever else is known, and for everything here: the inferred data, {everything} were computed "
@@ -167,7 +166,7 @@ def _numbers(
     whose = "of this release" if n_releases == 1 else f"of {n_releases} releases together, which this was made from"
     rows = [
         ("epsilon", figure(epsilon, 6), f"the privacy budget {whose}; smaller promises more"),
-        ("delta", f"{delta:g}", "0: the promise has no exception" if delta == 0 else "the largest extra probability"),
+        ("delta", f"{delta:g}", "0: nothing is added" if delta == 0 else "is added to the probability of any event"),
         (
             "spent",
             figure(spent, 6),
@@ -205,7 +204,8 @@ def _not_covered(privacy: Mapping[str, Any], n_records: int | None, delta: float
         ),
         (
             f"People with {more}",
-            "The limit is declared and not enforced. Somebody with twice as many is protected with twice the epsilon.",
+            "The limit is declared and not enforced. Somebody with twice as many is protected with twice the epsilon"
+            + (", and the delta is 1 + e^epsilon times as large." if delta else "."),
         ),
         (
             "Exact helpers",
@@ -229,6 +229,11 @@ def _not_covered(privacy: Mapping[str, Any], n_records: int | None, delta: float
     if n_records is not None:
         rows.append(("The declared number of records", "It is public as it was typed, like column names and titles."))
     if delta:
-        text = "With up to this probability the bound may be exceeded: delta should be far below 1 / N."
-        rows.append(("Events of probability delta", text))
+        text = (
+            "Every event may be more likely by delta than the factor above allows. A delta of 1 / N would allow to "
+            "publish a record drawn at random: it should be far below."
+        )
+        if privacy["noise"] != "unverified":
+            text += " Noise of this kind does nothing like it: what is possible with one table is possible with all."
+        rows.append(("Up to delta", text))
     return [{"title": title, "text": text} for title, text in rows]
