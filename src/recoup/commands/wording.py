@@ -10,6 +10,7 @@ import re
 
 _OPTIONS = {
     "algorithm": "--algorithm",
+    "csv_dialect": "--csv-dialect",
     "delta": "--delta",
     "domain": "--domain",
     "epsilon": "--epsilon",
