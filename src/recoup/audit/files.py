@@ -59,8 +59,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "a quote that would open": 'hi,"',
     "only quotes": '"' * 7,
     "carriage returns": f"hi\r{_FORGED}\r",
-    "more than is read of a record": f"{_FORGED}\n" * 120_000,
-    "more than that, with quotes": f'{_FORGED}\n","' * 120_000,
+    # Also more than is read of a file at a time.
+    "more than is read of a record": f"{_FORGED}\n" * 600_000,
+    "more than that, with quotes": f'{_FORGED}\n","' * 400_000,
 }
 
 
