@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from recoup.accounting import Price, as_fraction, rho_of
 from recoup.domain import Domain
@@ -14,6 +14,12 @@ from recoup.mechanism import MECHANISMS, Gaussian, Laplace, integer_sensitivity
 from recoup.queries.base import Query
 
 NEIGHBOURS = "add-remove-one-record"
+# What is added or removed, in each dialect of CSV; of other tables, a record.
+CSV_UNITS: Final = {"rfc4180": "record", "lines": "line"}
+CSV_MEANING: Final = {
+    "rfc4180": "a record of a file whose writer puts text with quotes, commas or line breaks into quotes",
+    "lines": "a line, whatever its quotes",
+}
 _LARGEST_COUNT = 2**63
 
 
@@ -28,6 +34,7 @@ class Context:
         mechanism: "laplace" or "gaussian" (which needs delta above 0).
         n_records: a public guess of the number of records, or none.
         records_per_person: how many records one person may hold; multiplies the distance between neighbours.
+        csv_dialect: in which CSV was read, "rfc4180" or "lines"; none for other tables.
 
     >>> from recoup.domain import Box
     >>> Context(domain=Box([0], [1]), epsilon=Fraction("0.5")).budget
@@ -40,6 +47,7 @@ class Context:
     mechanism: Literal["laplace", "gaussian"] = "laplace"
     n_records: int | None = None
     records_per_person: int = 1
+    csv_dialect: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", as_fraction(self.epsilon, "epsilon"))
@@ -55,6 +63,8 @@ class Context:
         object.__setattr__(self, "records_per_person", _count(self.records_per_person, "records_per_person"))
         if self.records_per_person > 2**20:
             raise ParameterError(f"records_per_person={self.records_per_person}: at most {2**20} is supported.")
+        if self.csv_dialect is not None and self.csv_dialect not in CSV_UNITS:
+            raise ParameterError(f"csv_dialect={self.csv_dialect!r}: choose one of {', '.join(CSV_UNITS)}.")
         if self.n_records is not None:
             object.__setattr__(self, "n_records", _count(self.n_records, "n_records"))
 
@@ -84,9 +94,15 @@ class Context:
         """The integer distance between the totals of neighbours: all records of one person."""
         return self.sensitivity * self.records_per_person
 
+    @property
+    def unit(self) -> str:
+        """What is protected as a whole: a record, or all of one person; in CSV by lines, a line."""
+        one = "record" if self.csv_dialect is None else CSV_UNITS[self.csv_dialect]
+        return f"one {one}" if self.records_per_person == 1 else f"{self.records_per_person} {one}s of one person"
+
     def to_json(self) -> dict[str, Any]:
-        """A JSON value."""
-        return {
+        """A JSON value; the dialect is there for CSV only, as before there was a choice."""
+        return ({} if self.csv_dialect is None else {"csv_dialect": self.csv_dialect}) | {
             "domain": self.domain.to_json(),
             "epsilon": str(self.epsilon),
             "delta": str(self.delta),

@@ -17,7 +17,7 @@ from recoup.accounting import Price, as_fraction
 from recoup.algorithms.base import Algorithm
 from recoup.context import Context, Request
 from recoup.curator.curator import Curator
-from recoup.curator.source import open_source
+from recoup.curator.source import csv_dialect_of, open_source
 from recoup.domain import Domain
 from recoup.errors import BudgetExceededError, DataError, LedgerLockedError, ParameterError, TranscriptError
 from recoup.files import exclusive
@@ -39,6 +39,7 @@ def release(
     records_per_person: int = 1,
     n_records: int | None = None,
     mechanism: Literal["auto", "laplace", "gaussian"] = "auto",
+    csv_dialect: str = "rfc4180",
     random_state: Any = None,
     noise: NoiseKind = "secure",
     path: str | os.PathLike[str] | None = None,
@@ -57,6 +58,7 @@ def release(
         records_per_person: how many records one person may hold.
         n_records: a public guess of their number.
         mechanism: "auto" is Laplace for delta=0 and Gaussian otherwise.
+        csv_dialect: how a CSV file was written: "rfc4180" quotes text, "lines" does not, so that the unit is a line.
         random_state: harmless randomness only (initial centres); with simulated noise, the noise too.
         noise: "secure", or "simulated" for experiments.
         path: where to save the transcript after every round.
@@ -99,7 +101,8 @@ def release(
     )
     if noise not in ("secure", "simulated"):
         raise ParameterError(f'noise={noise!r}: choose "secure", or "simulated" for experiments.')
-    source = open_source(X, domain)
+    source = open_source(X, domain, csv_dialect)
+    context = replace(context, csv_dialect=csv_dialect_of(source))
     ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
     fresh = Transcript(context=context, algorithm=algorithm.to_json(), simulated=noise == "simulated")
     # Two processes that continue one transcript would each spend what is left of it.
@@ -208,6 +211,9 @@ def _resumed(path: str | os.PathLike[str] | None, fresh: Transcript) -> Transcri
     old = Transcript.load(path)
     if old.foreign:
         raise TranscriptError(f"{path} was made elsewhere: it can be read, and not continued.")
+    if old.context.csv_dialect is None and fresh.context.csv_dialect == "lines":
+        # Before dialects were declared, this was how all CSV was read.
+        old = replace(old, context=replace(old.context, csv_dialect="lines"))
     same = (
         old.context.to_json() == fresh.context.to_json()
         and old.algorithm == fresh.algorithm
@@ -215,7 +221,8 @@ def _resumed(path: str | os.PathLike[str] | None, fresh: Transcript) -> Transcri
     )
     if not same:
         raise TranscriptError(
-            f"{path} was released under other terms (algorithm, bounds, budget or noise): resume with the same ones."
+            f"{path} was released under other terms (algorithm, bounds, budget, noise or dialect of CSV): resume with "
+            "the same ones."
         )
     if old.pending is not None:
         old = replace(old, lost=(*old.lost, old.pending), pending=None)

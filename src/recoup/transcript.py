@@ -121,7 +121,8 @@ class Transcript:
             "epsilon": float(c.epsilon),
             "delta": float(c.delta),
             "neighbours": self.neighbours,
-            "unit": "one record" if c.records_per_person == 1 else f"{c.records_per_person} records of one person",
+            "unit": c.unit,
+            "csv_dialect": c.csv_dialect,
             "bounds": {"low": list(c.domain.low), "high": list(c.domain.high), "columns": c.domain.columns},
             "domain": c.domain.kind,
             "mechanism": c.mechanism,
@@ -215,6 +216,7 @@ def _from_body(body: Mapping[str, Any]) -> Transcript:
         mechanism=terms["mechanism"],
         n_records=terms["n_records"],
         records_per_person=terms["records_per_person"],
+        csv_dialect=terms.get("csv_dialect"),
     )
     foreign = body["schema_version"] == FOREIGN_VERSION
     possible = NEIGHBOURS_CLAIMED if foreign else (NEIGHBOURS,)

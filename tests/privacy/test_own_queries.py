@@ -126,7 +126,7 @@ def test_an_error_of_a_contribution_tells_of_no_record() -> None:
     with pytest.raises(ParameterError) as caught:
         released(query, np.full((3, 2), 0.625))
     assert not re.search(r"0\.\d|record", str(caught.value))
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
 
 
 @pytest.mark.parametrize("rows", [lambda x: x[:, :1], lambda x: x[:1], lambda x: x.sum(axis=0)])

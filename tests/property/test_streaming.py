@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from recoup.curator import csv_lines, source
+from recoup.curator import csv_records, source
 from recoup.curator.columns import Columns
 from recoup.curator.source import fixed_records, open_source
 from recoup.domain import Box, L1Ball, L2Ball
@@ -75,7 +75,7 @@ CELLS = st.text("0123456789+-.eE xnaifty_\t", max_size=9) | st.floats().map(repr
 @given(cells=st.lists(CELLS, min_size=1, max_size=6))
 def test_a_csv_cell_is_read_the_same_alone_and_among_others(cells: list[str]) -> None:
     def read(texts: list[str]) -> np.ndarray:
-        (found,) = csv_lines.parse_numbers(pa.table({"a": pa.array(texts, pa.string())})).arrays
+        found = csv_records.parsed(pa.array(texts, pa.string()))
         return np.where(np.isfinite(found), found, np.nan)
 
     # Among others means: also next to a cell that the fast way cannot read.

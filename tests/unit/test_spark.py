@@ -15,7 +15,15 @@ import pytest
 
 import recoup
 from recoup.curator.source import open_source
-from recoup.curator.spark import SparkTable, _unreadable_file, is_spark, open_spark, partial_totals
+from recoup.curator.spark import (
+    SparkSource,
+    SparkTable,
+    _unreadable_file,
+    is_spark,
+    open_spark,
+    partial_totals,
+    spark_table,
+)
 from recoup.curator.tables import open_table
 from recoup.errors import ColumnTypeError, DataError, SparkError, UnknownColumnError
 from recoup.queries.base import Query
@@ -105,6 +113,21 @@ def planned(streaming: bool = False) -> Any:
 
 
 KINDS = ("double", "decimal", "string", "long")
+
+
+def test_errors_of_spark_keep_nothing_of_what_spark_said() -> None:
+    def fails(*_: object) -> Any:
+        raise RuntimeError("SECRET")
+
+    source = object.__new__(SparkSource)
+    source._domain = BOX
+    source._table = SparkTable(("a", "b"), 2, fails, frame_class(mapInArrow=fails)())
+    broken = frame_class(mapInArrow=None, schema=property(fails))()
+    for work in (lambda: source.total(QUERY, np.ones(QUERY.size)), lambda: spark_table(broken, None)):
+        with pytest.raises(SparkError) as caught:
+            work()
+        assert "SECRET" not in str(caught.value)
+        assert caught.value.__context__ is caught.value.__cause__ is None
 
 
 def test_a_spark_frame_is_opened_by_its_schema_and_never_read() -> None:

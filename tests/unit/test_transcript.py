@@ -319,6 +319,7 @@ def test_what_is_spent_by_hand():
         "delta": 0.0,
         "neighbours": "add-remove-one-record",
         "unit": "2 records of one person",
+        "csv_dialect": None,
         "bounds": {"low": [0.0, 0.0], "high": [1.0, 1.0], "columns": ("a", "b")},
         "domain": "box",
         "mechanism": "laplace",

@@ -11,15 +11,15 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from recoup.audit.effort import Effort
-from recoup.audit.files import FILE_ROWS, FILES, NAMED_BOX, ODD_LINES, csv_of
+from recoup.audit.files import FILE_ROWS, FILES, NAMED_BOX, ODD_LINES, TEXTS, csv_of, quoted_csv
 from recoup.audit.findings import Finding
 from recoup.audit.sampler import Draw, Heard, listening
 from recoup.audit.subjects import (
@@ -41,6 +41,7 @@ from recoup.domain import Domain
 from recoup.queries.base import Array, Query
 
 GROUP: Final = "loss"
+Odd = TypeVar("Odd", bytes, str)
 _ROOM: Final = Fraction(1, 10**9)  # for the conversion from epsilon and delta to rho, which is computed in floats here
 
 
@@ -61,7 +62,8 @@ def attack(effort: Effort) -> Iterator[Finding]:
             yield _on_subject(effort, subject, mechanism)
     for kind, write in FILES.items():
         yield _on_files(effort, kind, write)
-    yield _on_odd_lines(effort)
+    yield _on_odd_records(effort, "CSV with odd lines", ODD_LINES, csv_of, "lines")
+    yield _on_odd_records(effort, "CSV with texts in quotes", TEXTS, quoted_csv, "rfc4180")
 
 
 def _on_query(effort: Effort, name: str, query: Query, mechanism: str) -> Finding:
@@ -144,8 +146,14 @@ def _on_files(effort: Effort, kind: str, write: Callable[[Array, Path], None]) -
     return _finding(f"{kind} of {FILE_ROWS:,} records", tries, worst, unequal)
 
 
-def _on_odd_lines(effort: Effort) -> Finding:
-    """One line more in a CSV file, of every odd kind, at every kind of place, also where there is one already."""
+def _on_odd_records(
+    effort: Effort,
+    target: str,
+    kinds: Mapping[str, Odd],
+    content: Callable[[Array, Mapping[int, Odd]], bytes],
+    dialect: str,
+) -> Finding:
+    """One record more in a CSV file, of every odd kind, at every kind of place, also where there is one already."""
     terms, worst, tries, unequal = Terms(domain=NAMED_BOX), _Worst(Fraction(0), "none"), 0, ""
     lloyd = next(subject for subject in subjects() if subject.name == "kmeans-lloyd")
     rows = ordinary_table(BOX, 60, effort.rng(10))
@@ -153,11 +161,11 @@ def _on_odd_lines(effort: Effort) -> Finding:
     with tempfile.TemporaryDirectory(prefix="recoup-audit-") as folder:
         path = Path(folder) / "table.csv"
 
-        def draws(odd: dict[int, bytes]) -> Heard:
-            path.write_bytes(csv_of(rows, odd))
-            return _draws(lloyd, path, terms, effort.seed)
+        def draws(odd: Mapping[int, Odd]) -> Heard:
+            path.write_bytes(content(rows, odd))
+            return _draws(lloyd, path, terms, effort.seed, csv_dialect=dialect)
 
-        for kind, line in ODD_LINES.items():
+        for kind, line in kinds.items():
             for before in ({}, {15: line}):
                 first = draws(before)
                 for place in places[:: effort.tries(1, 2)]:
@@ -166,7 +174,7 @@ def _on_odd_lines(effort: Effort) -> Finding:
                     tries += 1
                     unequal = unequal or _unequal(heard, where)
                     worst = max(worst, _Worst(_share_of_claim(heard, terms), where))
-    return _finding("CSV with odd lines", tries, worst, unequal)
+    return _finding(target, tries, worst, unequal)
 
 
 @contextlib.contextmanager
@@ -182,9 +190,9 @@ def _threads(number: str) -> Iterator[None]:
             os.environ["RECOUP_NUM_THREADS"] = before
 
 
-def _draws(subject: Subject, table: Neighbours | object, terms: Terms, seed: int) -> Heard:
+def _draws(subject: Subject, table: Neighbours | object, terms: Terms, seed: int, **more: Any) -> Heard:
     with listening(held=seed) as heard:
-        subject.run(table, terms, seed=seed)
+        subject.run(table, terms, seed=seed, **more)
     return heard
 
 

@@ -61,6 +61,7 @@ def attack(effort: Effort) -> Iterator[Finding]:
             works = _models(kind, {**terms, "postprocess": postprocess}, arrays)
             yield _compared(effort, f"{kind.__name__} and its attributes, {how}", works)
     yield _compared(effort, "what is refused, and how", _refusals(arrays), should_fail=True)
+    yield _compared(effort, "files without header, and frames of them", _without_header(), should_fail=True)
     yield _compared(effort, "recoup release and recoup cluster", _commands(_csv_files(few, many), effort))
     yield from unseeded_choices(effort, GROUP)
 
@@ -254,6 +255,46 @@ def _refusals(tables: Mapping[str, Array]) -> Works:
         return run
 
     return {name: work(table) for name, table in tables.items()}
+
+
+# First records of a file without header; those that look like names do so most.
+_FIRST_RECORDS: Final = ("Smith,NA", "Jones,NA", "Smith,Smith", "Smith,12", "41,7", "Jones,")
+
+
+def _without_header() -> Works:
+    """Which record comes first must not show, not even in what is said of the missing names."""
+
+    def work(record: str) -> Callable[[Path], Observation]:
+        def run(folder: Path) -> Observation:
+            path, part = folder / "table.csv", folder / "tables"
+            part.mkdir()
+            for to in (path, part / "table-1.csv"):
+                to.write_text(f"{record}\n1,2\n")
+            (part / "table-0.csv").write_bytes(csv_of(np.ones((2, 2)), {}))
+            names = record.split(",")
+            frame = pa.Table.from_arrays([pa.array([1.0]), pa.array(["text"])], names=names)
+            tables: dict[str, object] = {"file": path, "folder": part, "frame": frame, "pandas": frame.to_pandas()}
+            seen: Observation = {}
+            for name, table in tables.items():
+                for dialect in ("rfc4180", "lines"):
+                    model = PrivateKMeans(
+                        n_clusters=2,
+                        epsilon=1,
+                        bounds=dict(zip(NAMES, zip(BOX.low, BOX.high, strict=True), strict=True)),
+                        csv_dialect=dialect,
+                    )
+                    try:
+                        model.fit(table)
+                    except Exception as error:  # its type and text are what is compared, and what it holds
+                        text = f"{type(error).__name__}: {error} {error.__context__!r}"
+                        seen[f"refused {name} {dialect}"] = text.replace(str(folder), "FOLDER")
+                    else:
+                        seen[f"taken {name} {dialect}"] = "was not refused"
+            return seen
+
+        return run
+
+    return {record: work(record) for record in _FIRST_RECORDS}
 
 
 def _commands(files: Mapping[str, Callable[[Path], None]], effort: Effort) -> Works:

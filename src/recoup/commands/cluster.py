@@ -50,6 +50,7 @@ def cluster(
     delta: options.Delta = "0",
     ledger: options.LedgerPath = None,
     records_per_person: options.RecordsPerPerson = 1,
+    csv_dialect: options.CsvDialect = options.CsvDialectName.rfc4180,
     simulated_noise: options.SimulatedNoise = False,
     domain: options.DomainOption = options.DomainName.auto,
     n_records: options.DeclaredRecords = None,
@@ -113,6 +114,7 @@ def cluster(
         n_rounds="auto" if rounds is None else rounds,
         postprocess=postprocess.value,
         ledger=None if ledger is None else options.existing_ledger(ledger),
+        csv_dialect=csv_dialect.value,
         random_state=seed,
         noise="simulated" if simulated_noise else "secure",
     )

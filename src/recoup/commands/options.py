@@ -45,6 +45,13 @@ class DomainName(StrEnum):
     l2 = "l2"
 
 
+class CsvDialectName(StrEnum):
+    """How CSV files are written."""
+
+    rfc4180 = "rfc4180"
+    lines = "lines"
+
+
 class MethodName(StrEnum):
     """The ways to read a transcript."""
 
@@ -96,6 +103,14 @@ LedgerPath = Annotated[
     ),
 ]
 RecordsPerPerson = Annotated[int, typer.Option(help="How many records one person may hold.", rich_help_panel=_PRIVACY)]
+CsvDialect = Annotated[
+    CsvDialectName,
+    typer.Option(
+        "--csv-dialect",
+        help="How a CSV file was written: rfc4180 quotes text; lines does not, and promises privacy to a line.",
+        rich_help_panel=_PRIVACY,
+    ),
+]
 SimulatedNoise = Annotated[
     bool,
     typer.Option(

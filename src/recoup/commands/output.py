@@ -115,6 +115,8 @@ def privacy_sentence(privacy: Mapping[str, Any]) -> str:
     >>> privacy_sentence(transcript.privacy)
     'Differentially private: epsilon = 1, delta = 0, for adding or removing one record; Laplace noise, secure; ...'
     """
+    from recoup.context import CSV_MEANING
+
     statement = str(privacy["statement"])
     statement = statement[:1].upper() + statement[1:]
     low, high = privacy["bounds"]["low"], privacy["bounds"]["high"]
@@ -125,9 +127,11 @@ def privacy_sentence(privacy: Mapping[str, Any]) -> str:
     laws = " and ".join(law.capitalize() for law in privacy["mechanism"].split(" and "))
     promise = ". With secure noise it would be" if privacy["noise"] == "simulated" else ""
     neighbours = _NEIGHBOURS.get(privacy["neighbours"], privacy["neighbours"])
+    dialect = privacy["csv_dialect"]
+    unit = privacy["unit"] if dialect is None else f"{privacy['unit']} ({dialect}: {CSV_MEANING[dialect]})"
     return (
         f"{statement}{promise}: epsilon = {privacy['epsilon']:g}, delta = {privacy['delta']:g}, for "
-        f"{neighbours} {privacy['unit']}; {laws} noise{'' if promise else ', ' + privacy['noise']}; domain "
+        f"{neighbours} {unit}; {laws} noise{'' if promise else ', ' + privacy['noise']}; domain "
         f"{privacy['domain']}; declared bounds: {', '.join(bounds)}; Recoup {privacy['version']}."
         + (f" Counted {privacy['counted']}." if "counted" in privacy else "")
     )

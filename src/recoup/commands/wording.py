@@ -11,6 +11,7 @@ import re
 _OPTIONS = {
     "algorithm": "--algorithm",
     "correction": "--correction",
+    "csv_dialect": "--csv-dialect",
     "delta": "--delta",
     "domain": "--domain",
     "epsilon": "--epsilon",

@@ -43,7 +43,7 @@ def columns_of(batch: Any) -> Columns:
            [nan, 2. ]])
     """
     for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
-        check_numeric(name, kind)
+        check_numeric(repr(name), kind)
     return Columns(tuple(arrow_numbers(array) for array in batch.columns), batch.num_rows)
 
 
@@ -68,18 +68,18 @@ def arrow_numbers(array: Any) -> NDArray[Any]:
     return np.asarray(array.cast(float_type(array.type), safe=False).to_numpy(zero_copy_only=False))
 
 
-def check_numeric(name: str, kind: Any, where: str = "") -> None:
-    """Refuse a column whose Arrow type is not numeric; `where` names its file."""
+def check_numeric(shown: str, kind: Any, where: str = "") -> None:
+    """Refuse a column whose Arrow type is not numeric; `shown` is its name or number, and `where` names its file."""
     stored, types = _stored_type(kind), pa.types
     tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
     if not any(test(stored) for test in tests):
-        raise not_numeric(name, str(kind), where)
+        raise not_numeric(shown, str(kind), where)
 
 
-def not_numeric(name: str, kind: str, where: str = "") -> ColumnTypeError:
+def not_numeric(shown: str, kind: str, where: str = "") -> ColumnTypeError:
     """The error for a column that is declared as something else than a number."""
     return ColumnTypeError(
-        f"Column {name!r}{where} is declared as {kind}, which is not a number. Leave it out, turn it into a number, "
+        f"Column {shown}{where} is declared as {kind}, which is not a number. Leave it out, turn it into a number, "
         "or one-hot encode it over categories that you declare (not ones found in the data)."
     )
 

@@ -22,11 +22,13 @@ class Table:
     Attributes:
         columns: names of the selected columns in their order; None for a bare array.
         n_columns: how many columns every block has.
+        csv_dialect: how CSV was read; none for other tables.
     """
 
     columns: tuple[str, ...] | None
     n_columns: int
     _read: Callable[[], Iterator[Block]] = field(repr=False, compare=False)
+    csv_dialect: str | None = field(default=None, repr=False, kw_only=True)
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows in order, as arrays that are contiguous by row or by column, or as `Columns`.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,16 +20,8 @@ import pyarrow as pa
 from recoup.curator.arrow import blocks_of, check_numeric, columns_of
 from recoup.curator.blocks import Table, bounded_rows
 from recoup.curator.columns import Columns
-from recoup.curator.csv_lines import (
-    CSV_LINE_BYTES,
-    TO_ASCII,
-    header_then_lines,
-    number_of,
-    parse_numbers,
-    split_cells,
-    well_quoted,
-)
-from recoup.curator.paths import DELIMITERS, IPC, PARQUET, Part, kind_of, naming_only, parts_of
+from recoup.curator.csv_records import CSV_RECORD_BYTES, Form, header_then_bytes, number_of, numbers_of
+from recoup.curator.paths import DELIMITERS, IPC, PARQUET, Part, each_naming_only, kind_of, naming_only, parts_of
 from recoup.curator.prefetch import prefetched
 from recoup.curator.schema import listed, select
 from recoup.errors import DataError, UnreadableFileError
@@ -54,19 +47,19 @@ class _File:
     """A file whose header was read.
 
     Attributes:
-        names: of all its columns.
-        untyped: its format declares no types, so not all of its columns may be meant.
-        hint: said in place of the names where these may be a record.
+        names: of all its columns; of CSV they may be a record, of a file without header, and are told nowhere.
+        dialect: of CSV; none where the file declares the types of its columns.
         reader: checks the types of the columns at some places, and reads these.
     """
 
     names: tuple[str, ...]
-    untyped: bool
-    hint: str
+    dialect: str | None
     reader: Callable[[list[int]], Reader]
 
 
-def open_path(path: Path, wanted: tuple[str, ...] | None, n_columns: int | None, block_rows: int) -> Table:
+def open_path(
+    path: Path, wanted: tuple[str, ...] | None, n_columns: int | None, block_rows: int, csv_dialect: str
+) -> Table:
     """Open a file, or all files of a folder, selecting the declared columns.
 
     Args:
@@ -74,6 +67,7 @@ def open_path(path: Path, wanted: tuple[str, ...] | None, n_columns: int | None,
         wanted: names of the columns to read; None: all that the files have.
         n_columns: how many columns were declared, which a CSV file without declared names must have.
         block_rows: the most rows in a block.
+        csv_dialect: how CSV files are written, "rfc4180" or "lines".
 
     Returns:
         The table; columns that are not in a file may be in the names of its folders, as in `year=2020`.
@@ -84,15 +78,13 @@ def open_path(path: Path, wanted: tuple[str, ...] | None, n_columns: int | None,
         UnreadableFileError: a file or folder cannot be read.
         DataError: the files have different columns, or cannot be one table.
     """
-    with naming_only(str(path)):
-        parts = parts_of(path) if path.is_dir() else [Part(path)]
+    parts = naming_only(str(path), lambda: parts_of(path) if path.is_dir() else [Part(path)])
     in_folder = parts[0].path != path
     first: tuple[str, ...] | None = None
     readers = []
     for part in parts:
         shown = part.shown
-        with naming_only(shown):
-            file = _open_file(part.path, shown)
+        file = naming_only(shown, partial(_open_file, part.path, shown, csv_dialect))
         if wanted is None:
             _check_all_meant(file, shown, n_columns)
             if first is not None and file.names != first:
@@ -105,11 +97,13 @@ def open_path(path: Path, wanted: tuple[str, ...] | None, n_columns: int | None,
         for reader in readers:
             yield from reader(bounded_rows(block_rows, len(names)))
 
-    return Table(names, len(names), lambda: prefetched(read()))
+    return Table(names, len(names), lambda: prefetched(read()), csv_dialect=file.dialect)
 
 
 def _check_all_meant(file: _File, shown: str, n_columns: int | None) -> None:
-    if file.untyped and (file.hint or n_columns != len(file.names)):
+    # A first line that holds a number or nothing may be a record, of a file without header.
+    header_like = all(name[:1].isalpha() or name[:1] == "_" for name in file.names)
+    if file.dialect is not None and (not header_like or n_columns != len(file.names)):
         raise DataError(
             f"Which columns of {shown!r} are numbers cannot be known without looking at its records: declare the "
             "columns by bounds={column: (low, high)}, with the names that its first line gives them."
@@ -117,11 +111,12 @@ def _check_all_meant(file: _File, shown: str, n_columns: int | None) -> None:
 
 
 def _reader(file: _File, part: Part, wanted: tuple[str, ...] | None, where: str) -> Reader:
+    hint = f"The first line of {part.shown!r} must name the columns." if file.dialect is not None else ""
     if wanted is None:
-        return file.reader(select(file.names, None, where=where))
+        return file.reader(select(file.names, None, hint=hint, where=where))
     # A column of the file itself has a declared type, so it goes before one that the folders name.
     in_file = [name for name in wanted if name in file.names or name not in part.partition]
-    reader = file.reader(select(file.names, in_file, hint=file.hint, where=where))
+    reader = file.reader(select(file.names, in_file, hint=hint, where=where))
     if len(in_file) == len(wanted):
         return reader
     if not in_file:
@@ -141,11 +136,11 @@ def _filled(block: Columns, constants: Sequence[float | None]) -> Columns:
     return Columns(tuple(arrays), len(block))
 
 
-def _open_file(path: Path, shown: str) -> _File:
+def _open_file(path: Path, shown: str, csv_dialect: str) -> _File:
     path.stat()
     kind = kind_of(path)
     if kind in DELIMITERS:
-        return _open_csv(path, shown, DELIMITERS[kind])
+        return _open_csv(path, shown, Form(DELIMITERS[kind], csv_dialect))
     if kind in PARQUET:
         return _open_parquet(path, shown)
     if kind in IPC:
@@ -189,14 +184,13 @@ def _open_parquet(path: Path, shown: str) -> _File:
                     return name
             return None
 
-        def read(block_rows: int) -> Iterator[Columns]:
-            with naming_only(shown, damaged):
-                for batch in decoded(names, block_rows):
-                    yield columns_of(batch.select(names))
+        def read(block_rows: int) -> Generator[Columns, None, None]:
+            for batch in decoded(names, block_rows):
+                yield columns_of(batch.select(names))
 
-        return read
+        return lambda block_rows: each_naming_only(shown, read(block_rows), damaged)
 
-    return _File(tuple(schema.names), False, "", reader)
+    return _File(tuple(schema.names), None, reader)
 
 
 def _open_ipc(path: Path, shown: str) -> _File:
@@ -208,17 +202,17 @@ def _open_ipc(path: Path, shown: str) -> _File:
         names: list[str] = meant.names
         options = pa.ipc.IpcReadOptions(included_fields=positions, use_threads=_spare_threads())
 
-        def read(block_rows: int) -> Iterator[Columns]:
-            with naming_only(shown), pa.OSFile(str(path)) as file:
+        def read(block_rows: int) -> Generator[Columns, None, None]:
+            with pa.OSFile(str(path)) as file:
                 with pa.ipc.open_file(file) as opened:
                     _check_same(opened.schema, positions, meant, shown)
                 with pa.ipc.open_file(file, options=options) as opened:
                     for index in range(opened.num_record_batches):
                         yield from blocks_of(opened.get_batch(index).select(names), block_rows)
 
-        return read
+        return lambda block_rows: each_naming_only(shown, read(block_rows))
 
-    return _File(tuple(schema.names), False, "", reader)
+    return _File(tuple(schema.names), None, reader)
 
 
 def _spare_threads() -> bool:
@@ -229,7 +223,7 @@ def _spare_threads() -> bool:
 def _meant(schema: Any, positions: list[int], shown: str) -> Any:
     meant = pa.schema([schema.field(position) for position in positions])
     for name, kind in zip(meant.names, meant.types, strict=True):
-        check_numeric(name, kind, f" of {shown!r}")
+        check_numeric(repr(name), kind, f" of {shown!r}")
     return meant
 
 
@@ -238,35 +232,28 @@ def _check_same(schema: Any, positions: list[int], meant: Any, shown: str) -> No
         raise _changed(shown)
 
 
-# ---- CSV: one line, one record ----
+# ---- CSV: no types, and a dialect that is declared ----
 
 
-def _open_csv(path: Path, shown: str, delimiter: str) -> _File:
-    header = _header(path, shown)
-    cells = next(csv.reader([header.decode("utf-8", "replace")], delimiter=delimiter))
+def _open_csv(path: Path, shown: str, form: Form) -> _File:
+    header = _header(path, shown, form)
+    cells = next(csv.reader([header.decode("utf-8", "replace")], delimiter=form.delimiter))
     names = tuple(cell.strip() for cell in cells)
-    # A first line that holds a number or nothing may be a record: a file without header must not be quoted.
-    header_like = all(name[:1].isalpha() or name[:1] == "_" for name in names)
 
     def reader(positions: list[int]) -> Reader:
-        def read(block_rows: int) -> Iterator[Columns]:
-            with naming_only(shown), pa.input_stream(str(path)) as stream:
-                chunks = header_then_lines(stream)
-                if next(chunks, b"") != header:
+        def read(block_rows: int) -> Generator[Columns, None, None]:
+            with pa.input_stream(str(path)) as stream:
+                chunks = header_then_bytes(stream, form)
+                if next(chunks, b"").removesuffix(b"\r") != header:
                     raise _changed(shown)
-                for lines in chunks:
-                    # Numbers are ASCII; other bytes need not be text, and a ragged line that is not would fail.
-                    sound = well_quoted(lines.translate(TO_ASCII), delimiter)
-                    texts = split_cells(sound, delimiter, len(names), positions)
-                    if texts is not None:
-                        yield from _numbers(texts, block_rows)
+                yield from numbers_of(chunks, form, len(names), positions, block_rows)
 
-        return read
+        return lambda block_rows: each_naming_only(shown, read(block_rows))
 
-    return _File(names, True, "" if header_like else f"The first line of {shown!r} must name the columns.", reader)
+    return _File(names, form.dialect, reader)
 
 
-def _header(path: Path, shown: str) -> bytes:
+def _header(path: Path, shown: str, form: Form) -> bytes:
     with path.open("rb") as file:
         start = file.read(8)
     # A compressed file is recognised by its reader; one that is named as if it were plain text, by nobody.
@@ -274,12 +261,11 @@ def _header(path: Path, shown: str) -> bytes:
     if path.suffix.lower() in DELIMITERS and found is not None:
         raise UnreadableFileError(f"{shown!r} is named as CSV but holds {found}. Rename it.")
     with pa.input_stream(str(path)) as stream:
-        header = next(header_then_lines(stream), b"")
-    if not header or len(header) > CSV_LINE_BYTES or b"\0" in header:
+        header = next(header_then_bytes(stream, form), b"").removesuffix(b"\r")
+    if not header or len(header) > CSV_RECORD_BYTES or b"\0" in header:
         raise UnreadableFileError(f"{shown!r} has no first line, in UTF-8, that names its columns.")
+    if b"\r" in header and b"\n" not in header:
+        raise UnreadableFileError(
+            f'The lines of {shown!r} end with carriage returns alone: only csv_dialect="lines" reads them so.'
+        )
     return header
-
-
-def _numbers(texts: Any, block_rows: int) -> Iterator[Columns]:
-    for start in range(0, texts.num_rows, block_rows):
-        yield parse_numbers(texts.slice(start, block_rows))

@@ -6,6 +6,7 @@ Types come from a dtype or a schema; a list of rows declares none, so its cells 
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -17,19 +18,20 @@ from numpy.typing import NDArray
 
 from recoup.curator.arrow import Block, arrow_numbers, blocks_of, check_numeric, not_numeric
 from recoup.curator.blocks import Table, bounded_rows, sliced
-from recoup.curator.schema import select
-from recoup.errors import ColumnTypeError, DataError, RecoupError
+from recoup.curator.schema import select, shown_column
+from recoup.errors import ColumnTypeError, DataError
 
 _NUMERIC_KINDS: Final = "biuf"
+_TYPED_SCANS: Final = frozenset({"Parquet", "Ipc"})  # as plans of Polars call them
+_SEE_COLUMNS, _SEE_SCHEMA = "See X.columns.", "See X.schema."
 _FLOATS: Final = frozenset({float, bool, np.float64, np.float32})  # turned into a float without fail
 
 
 def open_array(X: Any, block_rows: int) -> Table:
     """Open a two-dimensional array, or what turns into one; floats that are contiguous are passed on uncopied."""
-    try:
-        array = X if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
-    except Exception:
-        raise DataError(f"The {type(X).__name__} cannot be turned into an array. Use numpy.asarray on it.") from None
+    array: Any = X if isinstance(X, np.ma.MaskedArray) else _quietly(lambda: np.asarray(X))
+    if array is None:
+        raise DataError(f"The {type(X).__name__} cannot be turned into an array. Use numpy.asarray on it.")
     if array.ndim != 2:
         raise DataError(
             f"The array has {array.ndim} dimension(s), not 2. Reshape your data: X.reshape(-1, 1) if it is one column, "
@@ -56,6 +58,14 @@ def open_array(X: Any, block_rows: int) -> Table:
     if contiguous and array.dtype in (np.float32, np.float64) and not isinstance(array, np.ma.MaskedArray):
         return Table(None, array.shape[1], lambda: iter((array,)))
     return Table(None, array.shape[1], lambda: sliced(array.shape[0], bounded_rows(block_rows, array.shape[1]), cut))
+
+
+def _quietly(work: Callable[[], Any]) -> Any:
+    """What some work returns; none if it fails: its error may quote a record, and one raised there would keep it."""
+    try:
+        return work()
+    except Exception:
+        return None
 
 
 def open_rows(rows: Sequence[Any], n_columns: int | None, block_rows: int) -> Table:
@@ -119,14 +129,14 @@ def _number(cell: Any) -> float:
 def open_pandas(frame: Any, wanted: tuple[str, ...] | None, block_rows: int) -> Table:
     """Open a pandas frame by the dtypes of its columns."""
     names = tuple(str(name) for name in frame.columns)
-    positions = select(names, wanted)
+    positions = select(names, wanted, hint=_SEE_COLUMNS)
     for position in positions:
-        dtype = frame.dtypes.iloc[position]
+        dtype, shown = frame.dtypes.iloc[position], shown_column(names, position, wanted)
         if hasattr(dtype, "pyarrow_dtype"):
-            check_numeric(names[position], dtype.pyarrow_dtype)
+            check_numeric(shown, dtype.pyarrow_dtype)
         # The values of a categorical column have the type that its categories declare.
         elif getattr(getattr(dtype, "categories", dtype), "dtype", dtype).kind not in _NUMERIC_KINDS:
-            raise not_numeric(names[position], str(dtype))
+            raise not_numeric(shown, str(dtype))
 
     def cut(rows: slice) -> NDArray[Any]:
         part = frame.iloc[rows]
@@ -144,20 +154,25 @@ def open_pandas(frame: Any, wanted: tuple[str, ...] | None, block_rows: int) -> 
 
 
 def open_polars(frame: Any, wanted: tuple[str, ...] | None, block_rows: int) -> Table:
-    """Open a Polars frame by its schema; a lazy one is collected once."""
+    """Open a Polars frame by its schema; a lazy one is collected once, if types are declared where it reads."""
     import polars
 
-    schema = _run_polars(frame.collect_schema)
+    if not isinstance(frame, polars.DataFrame):
+        _check_lazy(frame)
+    schema = frame.collect_schema()
     names = tuple(schema.names())
-    selected = tuple(names[position] for position in select(names, wanted))
-    for name in selected:
+    positions = select(names, wanted, hint=_SEE_COLUMNS)
+    selected = tuple(names[position] for position in positions)
+    for position, name in zip(positions, selected, strict=True):
         kind = schema[name].base_type()
         if not (kind.is_numeric() or kind in (polars.Boolean, polars.Null)):
-            raise not_numeric(name, kind.__name__)
+            raise not_numeric(shown_column(names, position, wanted), kind.__name__)
     narrow = bool(selected) and all(schema[name] == polars.Float32 for name in selected)
     frame = frame.select(selected)
     if not isinstance(frame, polars.DataFrame):
-        frame = _run_polars(frame.collect)
+        frame = _quietly(frame.collect)
+        if frame is None:
+            raise DataError("The lazy frame cannot be collected. Try X.collect() where its message may be seen.")
     cells = polars.all().cast(polars.Float32 if narrow else polars.Float64, strict=False).fill_null(math.nan)
 
     def cut(rows: slice) -> NDArray[Any]:
@@ -167,42 +182,58 @@ def open_polars(frame: Any, wanted: tuple[str, ...] | None, block_rows: int) -> 
     return Table(selected, len(selected), lambda: sliced(frame.height, bounded_rows(block_rows, len(selected)), cut))
 
 
-def _run_polars(work: Callable[[], Any]) -> Any:
-    try:
-        return work()
-    except Exception:
-        raise DataError("The lazy frame cannot be collected. Try X.collect() where its message may be seen.") from None
+def _check_lazy(frame: Any) -> None:
+    """Refuse a plan that reads what declares no types: these would be learnt from records, and one cell fail it."""
+    plan = _quietly(lambda: frame.explain(optimized=False) if frame.collect_schema() is not None else None)
+    if plan is None or not _TYPED_SCANS.issuperset(re.findall(r"(\w+) SCAN", plan)):
+        raise DataError(
+            "A lazy frame is read only if its plan can be resolved and reads Parquet, Arrow files or frames in memory; "
+            "the types of CSV and JSON are learnt from records. Hand over the path of the file, or X.collect()."
+        )
 
 
 def open_arrow_table(table: Any, wanted: tuple[str, ...] | None, block_rows: int) -> Table:
     """Open a PyArrow table or record batch."""
-    positions = select(table.schema.names, wanted)
+    positions = select(table.schema.names, wanted, hint=_SEE_SCHEMA)
     kept = table.select(positions)
     batches = kept.to_batches if isinstance(kept, pa.Table) else lambda: [kept]
-    return _arrow_table(kept.schema, lambda: iter(batches()), block_rows)
+    return _arrow_table(kept.schema, wanted, lambda: iter(batches()), block_rows)
 
 
 def open_arrow_stream(stream: Any, wanted: tuple[str, ...] | None, block_rows: int) -> Table:
     """Open anything with `__arrow_c_stream__`; it may be readable only once, so its columns are kept."""
+    if type(stream).__name__ == "CSVStreamingReader":
+        raise DataError(
+            "The types of a reader of CSV are learnt from records. Hand over the path of the file: Recoup reads each "
+            "cell by the bounds that you declare."
+        )
+    reader: Any = _quietly(lambda: pa.RecordBatchReader.from_stream(stream))
+    if reader is None:
+        raise _unreadable_stream(stream)
+    positions = select(reader.schema.names, wanted, hint=_SEE_SCHEMA)
+    # Before the only reading: a wrong type should not cost the stream.
+    chosen = pa.schema([reader.schema.field(position) for position in positions])
     kept: list[Any] = []
-    kind = type(stream).__name__
-    try:
-        reader = pa.RecordBatchReader.from_stream(stream)
-        positions = select(reader.schema.names, wanted)
-        # Before the only reading: a wrong type should not cost the stream.
-        chosen = pa.schema([reader.schema.field(position) for position in positions])
-        table = _arrow_table(chosen, lambda: iter(kept), block_rows)
-        kept += [batch.select(positions) for batch in reader]
-    except RecoupError:
-        raise
-    except Exception:
-        raise DataError(f"The Arrow stream of this {kind} cannot be read as a table with named columns.") from None
+    table = _arrow_table(chosen, wanted, lambda: iter(kept), block_rows)
+    batches = _quietly(lambda: [batch.select(positions) for batch in reader])
+    if batches is None:
+        raise _unreadable_stream(stream)
+    kept += batches
     return table
 
 
-def _arrow_table(schema: Any, batches: Callable[[], Iterator[Any]], block_rows: int) -> Table:
-    for name, kind in zip(schema.names, schema.types, strict=True):
-        check_numeric(name, kind)
+def _unreadable_stream(stream: Any) -> DataError:
+    return DataError(
+        f"The Arrow stream of this {type(stream).__name__} cannot be read as a table with named columns. If it reads a "
+        "file, hand over the path of the file."
+    )
+
+
+def _arrow_table(
+    schema: Any, wanted: tuple[str, ...] | None, batches: Callable[[], Iterator[Any]], block_rows: int
+) -> Table:
+    for position, kind in enumerate(schema.types):
+        check_numeric(shown_column(schema.names, position, wanted), kind)
     rows = bounded_rows(block_rows, len(schema))
 
     def read() -> Iterator[Block]:

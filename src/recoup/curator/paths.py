@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from recoup.errors import DataError, RecoupError, UnreadableFileError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
 PARQUET: Final = {".parquet", ".pq"}
@@ -106,13 +109,11 @@ def parts_of(folder: Path) -> list[Part]:
 
 def _walk(folder: Path, partition: Mapping[str, str], visited: set[Path | tuple[int, int]]) -> Iterator[Part]:
     shown = shown_path(folder, partition)
-    with naming_only(shown):
-        if folder.resolve() in visited:
-            return
-        visited.add(folder.resolve())
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-    for entry in entries:
+    resolved = naming_only(shown, folder.resolve)
+    if resolved in visited:
+        return
+    visited.add(resolved)
+    for entry in naming_only(shown, lambda: _entries(folder)):
         if entry.name in _VERSIONED:
             raise _versioned(shown, _VERSIONED[entry.name])
         if entry.name == "metadata" and entry.is_dir() and any(Path(entry.path).glob("*.metadata.json")):
@@ -128,6 +129,11 @@ def _walk(folder: Path, partition: Mapping[str, str], visited: set[Path | tuple[
             if visited.isdisjoint(names):
                 yield Part(path, partition)
             visited |= names
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as found:
+        return sorted(found, key=lambda entry: entry.name)
 
 
 def _identities(path: Path) -> set[Path | tuple[int, int]]:
@@ -149,27 +155,48 @@ def _family(path: Path) -> str:
     return "CSV" if kind in DELIMITERS else "Parquet" if kind in PARQUET else "Arrow"
 
 
-@contextmanager
-def naming_only(shown: str, damaged_column: Callable[[], str | None] = lambda: None) -> Iterator[None]:
-    """Replace what a reader complains about, which may quote records, by names.
+def naming_only(
+    shown: str, work: Callable[[], Result], damaged_column: Callable[[], str | None] = lambda: None
+) -> Result:
+    """Do some work with a file; what its reader complains about, which may quote records, is replaced by names.
 
     Args:
         shown: the path of the file.
+        work: what to do.
         damaged_column: finds the column that cannot be decoded, asked for only if something is damaged.
+
+    Returns:
+        What the work returned.
+
+    Guarantees: the error holds nothing of the one that it replaces, not even as its context.
     """
     try:
-        yield
+        return work()
     except RecoupError:
         raise
-    except FileNotFoundError:
-        raise UnreadableFileError(f"There is no file or folder {shown!r}.") from None
-    except PermissionError:
-        raise UnreadableFileError(f"{shown!r} may not be read. Check its permissions.") from None
-    except pa.ArrowNotImplementedError:
-        raise UnreadableFileError(f"{shown!r} is encrypted, or coded in a way that pyarrow cannot read.") from None
-    except (OSError, ValueError, EOFError, csv.Error, pa.ArrowException):
-        column = damaged_column()
-        what = f"{shown!r} cannot be read" if column is None else f"Column {column!r} of {shown!r} cannot be decoded"
-        raise UnreadableFileError(
-            f"{what}: the file is damaged, cut short, or not of the kind that its name says."
-        ) from None
+    except (OSError, ValueError, EOFError, csv.Error, pa.ArrowException) as error:
+        kind = type(error)
+    # Here and not in the handler, where an error would keep the one that is handled.
+    raise _named(kind, shown, damaged_column)
+
+
+def each_naming_only(
+    shown: str, blocks: Generator[Item, None, None], damaged_column: Callable[[], str | None] = lambda: None
+) -> Iterator[Item]:
+    """Yield blocks of a file, with errors as in `naming_only`."""
+    with closing(blocks):
+        while (block := naming_only(shown, lambda: next(blocks, None), damaged_column)) is not None:
+            yield block
+            del block
+
+
+def _named(kind: type[Exception], shown: str, damaged_column: Callable[[], str | None]) -> UnreadableFileError:
+    if issubclass(kind, FileNotFoundError):
+        return UnreadableFileError(f"There is no file or folder {shown!r}.")
+    if issubclass(kind, PermissionError):
+        return UnreadableFileError(f"{shown!r} may not be read. Check its permissions.")
+    if issubclass(kind, pa.ArrowNotImplementedError):
+        return UnreadableFileError(f"{shown!r} is encrypted, or coded in a way that pyarrow cannot read.")
+    column = damaged_column()
+    what = f"{shown!r} cannot be read" if column is None else f"Column {column!r} of {shown!r} cannot be decoded"
+    return UnreadableFileError(f"{what}: the file is damaged, cut short, or not of the kind that its name says.")

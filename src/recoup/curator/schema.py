@@ -27,7 +27,8 @@ def select(names: Sequence[str], wanted: Sequence[str] | None, *, hint: str = ""
     Args:
         names: the columns of the table.
         wanted: those to read, in this order; None: all.
-        hint: said instead of the columns where these must not be quoted.
+        hint: said instead of names that the table has and the user did not declare, where these may be a record: of a
+            file without header, or a frame that was read from one.
         where: names the file, as in " in 'part-1.parquet'".
 
     Returns:
@@ -43,6 +44,18 @@ def select(names: Sequence[str], wanted: Sequence[str] | None, *, hint: str = ""
                 f"There is no column {name!r}{where}. {hint or f'The columns are {listed(names)}.'}"
             )
         if times[name] > 1:
-            raise DataError(f"There is more than one column {name!r}{where}. Rename all but one.")
+            which = "of the same name" if hint and wanted is None else repr(name)
+            raise DataError(f"There is more than one column {which}{where}. Rename all but one.")
     first = {name: position for position, name in enumerate(names)}
     return [first[name] for name in (names if wanted is None else wanted)]
+
+
+def shown_column(names: Sequence[str], position: int, wanted: Sequence[str] | None) -> str:
+    """A column for a message: by its name if the user declared that, else by its number.
+
+    Whoever read a file without header into a frame has a record for names.
+
+    >>> shown_column(["a", "Smith"], 1, None), shown_column(["a", "b"], 1, ["b"])
+    ('number 2', "'b'")
+    """
+    return f"number {position + 1}" if wanted is None else repr(names[position])

@@ -51,6 +51,7 @@ class TableSource:
     def __init__(self, table: Table, domain: Domain, *, keep: bool) -> None:
         self._table, self._domain, self._keep = table, domain, keep
         self._kept: list[Records] | None = None
+        self.csv_dialect = table.csv_dialect
 
     def total(self, query: Query, factors: Array) -> list[int]:
         """The exact sum over records of trunc(contribution * factors)."""
@@ -137,12 +138,17 @@ def _converter(rows: Block, domain: Domain) -> Callable[[int, int, Records], Non
     return convert
 
 
-def open_source(X: object, domain: Domain) -> Source:
+def open_source(X: object, domain: Domain, csv_dialect: str = "rfc4180") -> Source:
     """Open whatever a user hands over as records of a domain; its column names, if it has any, select columns."""
     if hasattr(X, "total") and callable(X.total):
         return X
-    table = open_table(X, domain.columns, n_columns=domain.n_columns)
+    table = open_table(X, domain.columns, n_columns=domain.n_columns, csv_dialect=csv_dialect)
     return source_of(table, domain, keep=not is_path(X))
+
+
+def csv_dialect_of(source: Source) -> str | None:
+    """How CSV is read from a source; none if it is no CSV."""
+    return source.csv_dialect if isinstance(source, TableSource) else None
 
 
 def source_of(table: Table, domain: Domain, *, keep: bool) -> Source:

@@ -13,7 +13,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from recoup.curator.arrow import Block, columns_of, not_numeric
 from recoup.curator.blocks import Table
-from recoup.curator.schema import listed, select
+from recoup.curator.schema import listed, select, shown_column
 from recoup.domain import Domain, domain_from_json
 from recoup.errors import DataError, SparkError
 from recoup.queries.base import Array, Query
@@ -85,9 +85,9 @@ def open_spark(table: Any, *, session: Any = None) -> SparkFrame:
         return table
     if isinstance(table, str):
         session = _session() if session is None else session
-        with _resolving(f"table {table!r}"):
-            frame = session.table(table)
-            _ = frame.schema  # Connect looks a table up only when asked for something of it.
+        frame = _resolved(f"table {table!r}", lambda: session.table(table))
+        # Connect looks a table up only when asked for something of it.
+        _resolved(f"table {table!r}", lambda: frame.schema)
         return SparkFrame(frame, table)
     if not is_spark(table):
         raise DataError(f"A {type(table).__name__} is no Spark DataFrame and no name of a Spark table.")
@@ -106,16 +106,16 @@ def is_spark(X: object) -> bool:
 def spark_table(X: Any, wanted: Sequence[str] | None) -> SparkTable:
     """Select the declared columns of what `open_spark` opens; its schema says which are numeric, never its records."""
     opened = open_spark(X)
-    with _resolving("DataFrame" if opened.name is None else f"table {opened.name!r}"):
-        fields, streaming = list(opened.frame.schema.fields), bool(opened.frame.isStreaming)
+    what = "DataFrame" if opened.name is None else f"table {opened.name!r}"
+    fields, streaming = _resolved(what, lambda: (list(opened.frame.schema.fields), bool(opened.frame.isStreaming)))
     if streaming:
         raise DataError("A streaming DataFrame has no fixed set of records. Hand over a table that it was written to.")
     names = [field.name for field in fields]
-    positions = select(names, wanted)
+    positions = select(names, wanted, hint="See X.columns.")
     for position in positions:
         kind = fields[position].dataType
         if kind.typeName() not in _NUMERIC:
-            raise not_numeric(names[position], kind.simpleString())
+            raise not_numeric(shown_column(names, position, wanted), kind.simpleString())
     # By position: Spark's own look-up stumbles over dots, and over names that differ in case only.
     frame = opened.frame.toDF(*(f"c{i}" for i in range(len(names)))).select(*(f"c{i}" for i in positions))
     return SparkTable(tuple(names[i] for i in positions), len(positions), _not_here, frame, opened.name)
@@ -149,11 +149,15 @@ class SparkSource:
             os.environ.setdefault("RECOUP_NUM_THREADS", "1")
             return partial_totals(batches, *task)
 
+        failure: SparkError | None = None
         try:
             partial = _map_in_arrow(self._table.frame, run, _PARTIAL)
             position, high, low = partial.groupBy("position").sum("high", "low").toArrow().columns
         except Exception as error:
-            raise self._failure(error) from None
+            failure = self._failure(error)
+        if failure is not None:
+            # Not in the handler, where it would keep Spark's own error.
+            raise failure
         total = [0] * query.size
         for i, a, b in zip(position.to_pylist(), high.to_pylist(), low.to_pylist(), strict=True):
             total[i] = (a << _LOW_BITS) + b
@@ -244,12 +248,10 @@ def _unreadable_file(error: Any) -> str | None:
     return None
 
 
-@contextmanager
-def _resolving(what: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception:
-        raise SparkError(f"Spark cannot resolve the {what}. Check its name, and that it still can be read.") from None
+def _resolved(what: str, work: Callable[[], Any]) -> Any:
+    with suppress(Exception):
+        return work()
+    raise SparkError(f"Spark cannot resolve the {what}. Check its name, and that it still can be read.")
 
 
 # ---- the session and its workers: no records here, so Spark's own words may be quoted ----

@@ -16,19 +16,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from recoup.context import CSV_UNITS
 from recoup.curator import memory
 from recoup.curator.arrow import Block
 from recoup.curator.blocks import Table
 from recoup.curator.file_tables import open_path
-from recoup.curator.schema import listed
 from recoup.curator.spark import is_spark, spark_table
-from recoup.errors import ColumnTypeError, DataError
+from recoup.errors import ColumnTypeError, DataError, ParameterError
 
 __all__ = ["Block", "Table", "open_table"]
 
 
 def open_table(
-    X: object, columns: Sequence[str] | None = None, *, n_columns: int | None = None, block_rows: int = 131_072
+    X: object,
+    columns: Sequence[str] | None = None,
+    *,
+    n_columns: int | None = None,
+    block_rows: int = 131_072,
+    csv_dialect: str = "rfc4180",
 ) -> Table:
     """Open a table of any supported kind, selecting its declared columns.
 
@@ -40,6 +45,8 @@ def open_table(
         columns: names of the columns to read, in this order; None: all of them.
         n_columns: how many columns were declared, checked against the table; a list of rows needs it.
         block_rows: the most rows in a block, except for arrays that are passed through as they are.
+        csv_dialect: how CSV files were written, "rfc4180" (text in quotes may hold line breaks) or "lines" (each line
+            is a record, whatever its quotes); never guessed from a file.
 
     Returns:
         The table. Files are read in pieces, each time that blocks are asked for; a stream that can be read only once is
@@ -52,9 +59,10 @@ def open_table(
         DataError: anything else that its shape, its schema or its kind makes unusable.
 
     Guarantees:
-        No error, warning or attribute depends on records or on their number. In CSV a record is one line, whatever its
-        quotes: a line that is ragged, longer than 1 MiB or wrongly quoted contributes nothing and leaves its
-        neighbours as they are, so text with line breaks inside needs Parquet. CSV declares no types: every cell is
+        No error, warning or attribute depends on records or on their number. In CSV by "rfc4180" a record ends where
+        its line ends outside of quotes, which open only at the start of a cell: whatever the text of a cell, a writer
+        that quotes makes one record of it. In "lines" it is one line. A record that is ragged, longer than 1 MiB or
+        wrongly quoted contributes nothing, up to where it ends. CSV declares no types: every cell is
         read as text, and one that is not a plain decimal number is missing. Object arrays declare no type and are
         refused.
 
@@ -63,27 +71,28 @@ def open_table(
     >>> [block.tolist() for block in table.blocks()]
     [[[1.0, 2.0], [3.0, 4.0]]]
     """
+    if csv_dialect not in CSV_UNITS:
+        raise ParameterError(f"csv_dialect={csv_dialect!r}: choose one of {', '.join(CSV_UNITS)}.")
     wanted = None if columns is None else tuple(columns)
     if wanted is not None and len(set(wanted)) < len(wanted):
         twice = next(name for name, times in Counter(wanted).items() if times > 1)
         raise DataError(f"Column {twice!r} is declared twice. Declare each column once.")
-    table = _open(X, wanted, n_columns, block_rows)
+    table = _open(X, wanted, n_columns, block_rows, csv_dialect)
     if n_columns is not None and n_columns != table.n_columns:
-        names = "" if table.columns is None else f": {listed(table.columns)}"
         declared = "1 column" if n_columns == 1 else f"{n_columns} columns"
-        raise DataError(f"The bounds are declared for {declared} but the table has {table.n_columns}{names}.")
+        raise DataError(f"The bounds are declared for {declared} but the table has {table.n_columns}.")
     if table.n_columns == 0:
         raise DataError("The table has no columns. Declare at least one.")
     return table
 
 
-def _open(X: object, wanted: tuple[str, ...] | None, n_columns: int | None, block_rows: int) -> Table:
+def _open(X: object, wanted: tuple[str, ...] | None, n_columns: int | None, block_rows: int, csv_dialect: str) -> Table:
     source: Any = X
     # First of all: a Spark DataFrame would also pass for a stream of all its records.
     if is_spark(X):
         return spark_table(X, wanted)
     if isinstance(X, str | os.PathLike):
-        return open_path(_path(X), wanted, n_columns, block_rows)
+        return open_path(_path(X), wanted, n_columns, block_rows, csv_dialect)
     if _is_a(X, "pandas", "Series") or _is_a(X, "polars", "Series"):
         raise DataError("A Series is one column and no table. Use X.to_frame().")
     if _is_a(X, "pandas", "DataFrame"):

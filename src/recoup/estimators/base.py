@@ -38,6 +38,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     records_per_person: Any
     postprocess: str
     ledger: Any
+    csv_dialect: str
     random_state: Any
     noise: Any
     transcript_: Any
@@ -88,6 +89,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "ledger": self.ledger,
             "records_per_person": self.records_per_person,
             "n_records": None if self.n_records == "auto" else positive_whole(self.n_records, "n_records"),
+            "csv_dialect": self.csv_dialect,
             "random_state": self.random_state,
             "noise": self.noise,
         }
@@ -122,7 +124,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             low, high, columns = declared_bounds(self.bounds)
             return DOMAINS[kind](tuple(low), tuple(high), columns), X
         # Opened once: a stream can be read only once. A list declares no width, so it takes that of the bounds.
-        table = open_table(X, n_columns=declared_width(self.bounds) if isinstance(X, list | tuple) else None)
+        width = declared_width(self.bounds) if isinstance(X, list | tuple) else None
+        table = open_table(X, n_columns=width, csv_dialect=self.csv_dialect)
         low, high, _ = declared_bounds(self.bounds, table.n_columns)
         domain = DOMAINS[kind](tuple(low), tuple(high), table.columns)
         return domain, source_of(table, domain, keep=not is_path(X))
@@ -133,7 +136,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         by_name = domain.columns is not None and not isinstance(X, np.ndarray | list | tuple)
         # A list declares no width: its rows are read by that of the domain.
         width = domain.n_columns if isinstance(X, list | tuple) else None
-        table = open_table(X, domain.columns if by_name else None, n_columns=width)
+        columns = domain.columns if by_name else None
+        table = open_table(X, columns, n_columns=width, csv_dialect=self.csv_dialect)
         if table.n_columns != domain.n_columns:
             raise DataError(
                 f"X has {table.n_columns} features, but {type(self).__name__} is expecting {domain.n_columns} features "

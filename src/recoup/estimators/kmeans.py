@@ -60,6 +60,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             noise; "mcmc" is the paper's sampler; "consistency" ("lloyd" only) makes the rounds agree; "none" keeps the
             algorithm's own answer: the last iterate of "lloyd", weighted k-means on the cells of "grid".
         ledger: a `Ledger` or its path, charged before every answer. Without one nothing counts the fit.
+        csv_dialect: how a CSV file was written: "rfc4180", the default, quotes text, which may then hold line breaks;
+            with "lines" each line is a record, and the unit of the promise. Never guessed from the file.
         random_state: harmless randomness only (initial centres, inference, refit). With simulated noise it draws the
             noise too. Without one, the transcript is read with the seed that the commands use.
         noise: "secure" (a cryptographic generator that the system seeds) or "simulated", which is NOT PRIVATE.
@@ -100,6 +102,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         n_rounds: int | Literal["auto"] = "auto",
         postprocess: str = "auto",
         ledger: Ledger | str | os.PathLike[str] | None = None,
+        csv_dialect: str = "rfc4180",
         random_state: Any = None,
         noise: Literal["secure", "simulated"] = "secure",
     ) -> None:
@@ -114,6 +117,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         self.n_rounds = n_rounds
         self.postprocess = postprocess
         self.ledger = ledger
+        self.csv_dialect = csv_dialect
         self.random_state = random_state
         self.noise = noise
 

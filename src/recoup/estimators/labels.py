@@ -54,7 +54,7 @@ def declared_classes(classes: Any) -> tuple[Any, Any]:
     return classes[0], classes[1]
 
 
-def open_labelled(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any]) -> Labelled:
+def open_labelled(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any], csv_dialect: str = "rfc4180") -> Labelled:
     """Open a table and its labels.
 
     Args:
@@ -62,6 +62,7 @@ def open_labelled(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any]) -> Labe
         y: the labels in the order of the rows, or the name of a numeric column of X.
         bounds: of the features.
         classes: the negative and the positive one.
+        csv_dialect: how a CSV file was written.
 
     Returns:
         The records, with their domains.
@@ -75,7 +76,10 @@ def open_labelled(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any]) -> Labe
     refuse_text(bounds)
     if bounds is None:
         declared_bounds(None)
-    table = _with_own_column(X, y, bounds, classes) if isinstance(y, str) else _with_labels(X, y, bounds, classes)
+    if isinstance(y, str):
+        table = _with_own_column(X, y, bounds, classes, csv_dialect)
+    else:
+        table = _with_labels(X, y, bounds, classes)
     names = None if table.columns is None else table.columns[:-1]
     low, high, _ = declared_bounds(bounds, table.n_columns - 1)
     features = Box(tuple(low), tuple(high), names)
@@ -179,7 +183,7 @@ def _free_name(taken: tuple[str, ...]) -> str:
     return name
 
 
-def _with_own_column(X: Any, name: str, bounds: Any, classes: tuple[Any, Any]) -> Table:
+def _with_own_column(X: Any, name: str, bounds: Any, classes: tuple[Any, Any], csv_dialect: str) -> Table:
     if not (
         _are_numbers(classes) and all(math.isfinite(c) for c in classes) and float(classes[0]) != float(classes[1])
     ):
@@ -190,7 +194,7 @@ def _with_own_column(X: Any, name: str, bounds: Any, classes: tuple[Any, Any]) -
     if features is not None and name in features:
         raise ParameterError(f"column {name!r} is the label: its values are declared by classes, not by bounds.")
     # Opened once: a stream can be read only once.
-    table = open_table(X, None if features is None else (*features, name))
+    table = open_table(X, None if features is None else (*features, name), csv_dialect=csv_dialect)
     if table.columns is None or name not in table.columns:
         raise DataError(f"X has no column {name!r}: give the labels themselves, or a table with named columns.")
     place = table.columns.index(name)
@@ -205,7 +209,7 @@ def _with_own_column(X: Any, name: str, bounds: Any, classes: tuple[Any, Any]) -
             rows[:, -1] = codes_of(rows[:, -1], classes)
             yield np.ascontiguousarray(rows)
 
-    return Table(names, table.n_columns, read)
+    return replace(table, columns=names, _read=read)
 
 
 def _spark_columns(frame: Any, order: list[int], classes: tuple[Any, Any]) -> Any:

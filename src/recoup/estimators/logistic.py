@@ -44,6 +44,8 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
             "maxent" unless the released values say that there is too much noise to infer from: then it keeps the last
             iterate and warns.
         ledger: a `Ledger` or its path, charged before every answer. Without one nothing counts the fit.
+        csv_dialect: how a CSV file was written: "rfc4180", the default, quotes text, which may then hold line breaks;
+            with "lines" each line is a record, and the unit of the promise. Never guessed from the file.
         random_state: harmless randomness only. With simulated noise it draws the noise too. Without one, the transcript
             is read with the seed that the commands use.
         noise: "secure" (a cryptographic generator that the system seeds) or "simulated", which is NOT PRIVATE.
@@ -89,6 +91,7 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
         l2: float = 1e-3,
         postprocess: str = "auto",
         ledger: Ledger | str | os.PathLike[str] | None = None,
+        csv_dialect: str = "rfc4180",
         random_state: Any = None,
         noise: Literal["secure", "simulated"] = "secure",
     ) -> None:
@@ -103,6 +106,7 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
         self.l2 = l2
         self.postprocess = postprocess
         self.ledger = ledger
+        self.csv_dialect = csv_dialect
         self.random_state = random_state
         self.noise = noise
 
@@ -138,7 +142,7 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
         terms = self._terms()
         self._check_postprocess()
         classes = declared_classes(self.classes)
-        labelled = open_labelled(X, y, self.bounds, classes)
+        labelled = open_labelled(X, y, self.bounds, classes, self.csv_dialect)
         algorithm = LogisticRegression(
             n_rounds=self.n_rounds,
             step_size=self.step_size,
@@ -196,7 +200,7 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
         if isinstance(y, str):
             if columns is None:
                 raise DataError("The features have no names, so y cannot be one either: give the labels themselves.")
-            table = open_table(X, (*columns, y))
+            table = open_table(X, (*columns, y), csv_dialect=self.csv_dialect)
             rows = np.concatenate([np.asarray(block, dtype=np.float64) for block in table.blocks()])
             decision, codes = self.decision_function(rows[:, :-1]), codes_of(rows[:, -1], classes)
         else:

@@ -49,6 +49,8 @@ class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[mi
             noise; "mcmc" samples one; "none" keeps the last iterate. "auto" is "maxent", unless the released values say
             that there is too little to infer from: then it keeps the last iterate and warns.
         ledger: a `Ledger` or its path, charged before every answer. Without one nothing counts the fit.
+        csv_dialect: how a CSV file was written: "rfc4180", the default, quotes text, which may then hold line breaks;
+            with "lines" each line is a record, and the unit of the promise. Never guessed from the file.
         random_state: harmless randomness only (first means, inference, `sample`). With simulated noise it draws the
             noise too. Without one, the transcript is read with the seed that the commands use.
         noise: "secure" (a cryptographic generator that the system seeds) or "simulated", which is NOT PRIVATE.
@@ -89,6 +91,7 @@ class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[mi
         n_rounds: int | Literal["auto"] = "auto",
         postprocess: str = "auto",
         ledger: Ledger | str | os.PathLike[str] | None = None,
+        csv_dialect: str = "rfc4180",
         random_state: Any = None,
         noise: Literal["secure", "simulated"] = "secure",
     ) -> None:
@@ -102,6 +105,7 @@ class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[mi
         self.n_rounds = n_rounds
         self.postprocess = postprocess
         self.ledger = ledger
+        self.csv_dialect = csv_dialect
         self.random_state = random_state
         self.noise = noise
 

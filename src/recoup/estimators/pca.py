@@ -54,6 +54,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
             the released values say that noise hides every component: then it keeps the last iterate and warns. For
             "covariance" it is "none", since one round of everything leaves nothing to reconcile.
         ledger: a `Ledger` or its path, charged before every answer. Without one nothing counts the fit.
+        csv_dialect: how a CSV file was written: "rfc4180", the default, quotes text, which may then hold line breaks;
+            with "lines" each line is a record, and the unit of the promise. Never guessed from the file.
         random_state: harmless randomness only (first directions, inference). With simulated noise it draws the noise
             too. Without one, the transcript is read with the seed that the commands use.
         noise: "secure" (a cryptographic generator that the system seeds) or "simulated", which is NOT PRIVATE.
@@ -97,6 +99,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
         n_rounds: int | Literal["auto"] = "auto",
         postprocess: str = "auto",
         ledger: Ledger | str | os.PathLike[str] | None = None,
+        csv_dialect: str = "rfc4180",
         random_state: Any = None,
         noise: Literal["secure", "simulated"] = "secure",
     ) -> None:
@@ -111,6 +114,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
         self.n_rounds = n_rounds
         self.postprocess = postprocess
         self.ledger = ledger
+        self.csv_dialect = csv_dialect
         self.random_state = random_state
         self.noise = noise
 

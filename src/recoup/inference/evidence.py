@@ -199,7 +199,10 @@ def added_up(statements: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         name: rounded_up(sum((as_fraction(item[name], name, allow_zero=True) for item in statements), Fraction(0)))
         for name in ("epsilon", "delta", "spent")
     }
-    return dict(first) | sums | {"statement": STATEMENTS[noise], "noise": noise, "mechanism": " and ".join(laws)}
+    # Of the same unit, so that there is one dialect at most.
+    dialect = next((item["csv_dialect"] for item in statements if item["csv_dialect"] is not None), None)
+    words = {"statement": STATEMENTS[noise], "noise": noise, "mechanism": " and ".join(laws), "csv_dialect": dialect}
+    return dict(first) | sums | words
 
 
 def _covers(statement: Mapping[str, Any], own: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from recoup.context import CSV_UNITS
 from recoup.errors import ParameterError, UnreadableFileError
 from recoup.files import replacing
 from recoup.inference.diagnostics import Diagnostics
@@ -29,7 +30,7 @@ STATEMENTS = {"simulated": NOT_PRIVATE, "unverified": CLAIMED, "secure": "differ
 _WORDS = {
     "noise": "|".join(STATEMENTS),
     "neighbours": "|".join(NEIGHBOURS_CLAIMED),
-    "unit": r"one record|\d{1,7} records of one person",
+    "unit": r"one (record|line)|\d{1,7} (records|lines) of one person",
     "domain": r"box|l1|l2",
     "mechanism": r"(laplace|gaussian)( and (laplace|gaussian))?",
 }
@@ -170,6 +171,11 @@ def _statement_from(found: Any) -> dict[str, Any] | None:
         raise ValueError("other bounds")
     bounds = {"low": ends[0], "high": ends[1], "columns": None if columns is None else tuple(map(str, columns))}
     rest = {name: found[name] for name in (*_WORDS, *_NUMBERS)}
+    # Files of earlier versions have none.
+    dialect = found.get("csv_dialect")
+    if dialect is not None and dialect not in CSV_UNITS:
+        raise ValueError("another dialect")
+    rest["csv_dialect"] = dialect
     return {"statement": STATEMENTS[found["noise"]], "bounds": bounds, "version": str(found["version"])} | rest
 
 

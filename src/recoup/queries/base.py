@@ -7,6 +7,7 @@ two readers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
@@ -124,13 +125,14 @@ def sum_of_contributions(query: Query, records: Records, factors: Array) -> Inte
 
 
 def _contribution(query: Query, x: Array) -> Array | csr_array:
-    try:
+    rows = None
+    # Its message, and its traceback, may hold a record: what is raised in a handler would keep them.
+    with suppress(Exception):
         rows = query.contribution(x)
-    except Exception:
-        # Its message, and its traceback, may hold a record.
+    if rows is None:
         raise ParameterError(
             f"the contribution of the query {query.type_name!r} fails; recoup.testing.check_query may show where."
-        ) from None
+        )
     if np.shape(rows) != (len(x), query.size):
         raise ParameterError(f"the contribution of the query {query.type_name!r} must be {query.size} values a record.")
     return rows

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import exp
 from typing import Any
 
+from recoup.context import CSV_MEANING
 from recoup.inference.evidence import privacy_of, releases_behind
 from recoup.inference.inferred import InferredDataset
 from recoup.report.numbers import count, figure
@@ -123,8 +124,8 @@ def _claim(n_releases: int) -> dict[str, str]:
 
 
 def _words(epsilon: float, delta: float, unit: str, noise: str, neighbours: str, clusters: bool) -> list[str]:
-    one = unit == "one record"
-    who, them = ("any one record was", "it") if one else (f"all {unit} were", "them")
+    one = unit.startswith("one ")
+    who, them = (f"any {unit} was", "it") if one else (f"all {unit} were", "them")
     replaced = neighbours == _REPLACED
     right = round(100 * best_guess(epsilon, delta))
     if right < 100:
@@ -137,7 +138,7 @@ def _words(epsilon: float, delta: float, unit: str, noise: str, neighbours: str,
             f"At this epsilon the promise is weak: a guess whether {who} in the table could be right nearly every time."
         )
     if replaced:
-        who = "any one record" if one else f"all {unit}"
+        who = f"any {unit}" if one else f"all {unit}"
         first = (
             f"Seeing all of this, nobody can tell for sure which of two values {who} had: where both are equally "
             f"likely beforehand, a guess is right at most {right} times in 100."
@@ -182,6 +183,9 @@ def _numbers(
         ("noise", noise, _NOISE[noise]),
         ("domain", str(privacy["domain"]), _DOMAINS.get(str(privacy["domain"]), "declared")),
     ]
+    if privacy["csv_dialect"] is not None:
+        meaning = CSV_MEANING[privacy["csv_dialect"]]
+        rows.append(("dialect of CSV", str(privacy["csv_dialect"]), f"as declared: one unit is {meaning}"))
     if n_records is not None:
         rows.append(("declared records", count(n_records), "a public number that was typed, not counted"))
     rows.append(("version", f"Recoup {privacy['version']}", "that read it" if claimed else "that released it"))
@@ -190,7 +194,7 @@ def _numbers(
 
 def _not_covered(privacy: Mapping[str, Any], n_records: int | None, delta: float) -> list[dict[str, str]]:
     unit = str(privacy["unit"])
-    more = "more than one record" if unit == "one record" else f"more than {unit.split()[0]} records"
+    more = f"more than {unit.removesuffix(' of one person')}"
     rows = [
         (
             "Bounds taken from the data",

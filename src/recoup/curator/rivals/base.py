@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from recoup.accounting import Price, as_fraction, rounded_up
 from recoup.context import Context
-from recoup.curator.source import open_source
+from recoup.curator.source import csv_dialect_of, open_source
 from recoup.domain import Domain
 from recoup.errors import BudgetError, BudgetExceededError, ParameterError
 from recoup.kernels.fixed_point import DROPPED
@@ -187,6 +188,7 @@ def release_model(
     ledger: Ledger | str | os.PathLike[str] | None = None,
     records_per_person: int = 1,
     n_records: int | None = None,
+    csv_dialect: str = "rfc4180",
     random_state: Any = None,
     noise: Literal["secure", "simulated"] = "secure",
     on_release: Callable[[int], None] | None = None,
@@ -202,6 +204,7 @@ def release_model(
         ledger: charged before every noise.
         records_per_person: how many records one person may hold.
         n_records: a public guess of their number; without it a sliver of the budget counts them.
+        csv_dialect: how a CSV file was written, "rfc4180" or "lines".
         random_state: harmless randomness only (blocks, starts, offspring); with simulated noise, the noise too.
         noise: "secure", or "simulated" for experiments.
         on_release: called with the number of finished releases.
@@ -229,7 +232,8 @@ def release_model(
         raise ParameterError(f'noise={noise!r}: choose "secure", or "simulated" for experiments.')
     context = Context(domain=domain, epsilon=epsilon, n_records=n_records, records_per_person=records_per_person)
     entropy = _entropy(random_state)
-    source = open_source(X, domain)
+    source = open_source(X, domain, csv_dialect)
+    context = replace(context, csv_dialect=csv_dialect_of(source))
     if not isinstance(source, RecordSource):
         raise ParameterError(f"{rival.type_name} reads the records themselves, and this source only answers totals.")
     ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
