@@ -12,9 +12,9 @@ from recoup.domain import Domain
 from recoup.errors import BudgetError, ParameterError
 from recoup.mechanism import MECHANISMS, Gaussian, Laplace, integer_sensitivity
 from recoup.queries.base import Query
+from recoup.unit import Unit, declared_count
 
 NEIGHBOURS = "add-remove-one-record"
-_LARGEST_COUNT = 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +52,14 @@ class Context:
             raise BudgetError("Gaussian noise needs delta above 0; with delta=0 use Laplace noise.")
         if self.mechanism == "gaussian" and rho_of(self.epsilon, self.delta) == 0:
             raise BudgetError("epsilon and delta are too small to pay for any Gaussian noise: give more.")
-        object.__setattr__(self, "records_per_person", _count(self.records_per_person, "records_per_person"))
-        if self.records_per_person > 2**20:
-            raise ParameterError(f"records_per_person={self.records_per_person}: at most {2**20} is supported.")
+        object.__setattr__(self, "records_per_person", self.unit.records_per_person)
         if self.n_records is not None:
-            object.__setattr__(self, "n_records", _count(self.n_records, "n_records"))
+            object.__setattr__(self, "n_records", declared_count(self.n_records, "n_records"))
+
+    @property
+    def unit(self) -> Unit:
+        """Whose presence prices hide."""
+        return Unit(records_per_person=self.records_per_person)
 
     @property
     def noise(self) -> Laplace | Gaussian:
@@ -110,14 +113,3 @@ class Request:
         object.__setattr__(self, "split", split)
         if self.share > 1:
             raise ParameterError(f"a round's share of the budget is {float(self.share):g}: it must be in (0, 1].")
-
-
-def _count(value: object, name: str) -> int:
-    import numbers
-
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 1 <= int(value) < _LARGEST_COUNT:
-        # An integer of thousands of digits cannot even be printed.
-        absurd = isinstance(value, numbers.Integral) and abs(int(value)) >= _LARGEST_COUNT
-        shown = "too large" if absurd else f"{value!r:.60}"
-        raise ParameterError(f"{name}={shown}: give a whole number of at least 1.")
-    return int(value)
