@@ -67,10 +67,10 @@ def held_races(n: dict[str, int], seed: int) -> list[Finding]:
 
 
 def _believe_before() -> None:
-    import recoup.ledger
+    import recoup.ledger_rules
 
-    recoup.ledger._Totals.fits = lambda totals, budget: True  # type: ignore[method-assign,assignment]
-    recoup.ledger._possible = lambda state: True
+    recoup.ledger_rules.Totals.fits = lambda totals, budget: True  # type: ignore[method-assign,assignment]
+    recoup.ledger_rules.State.possible = True  # type: ignore[assignment,method-assign]
 
 
 def refusals(n: dict[str, int], seed: int) -> list[Finding]:

@@ -271,9 +271,9 @@ def clock_back() -> list[Finding]:
         ended = child(act)
         if ended.code or ended.signal:
             problems.append(f"ended with {ended.code or ended.signal}")
-        times = [entry.time for entry in Ledger(folder / "l.db").entries()]
-        if times != sorted(times, reverse=True) or len(set(times)) != Release.n_rounds:
-            problems.append("the clock did not go back")
+        # Made on the first look, charged from the second on: all rounds have the day on which their run began.
+        if {entry.time for entry in Ledger(folder / "l.db").entries()} != {"2029-11-02"}:
+            problems.append("the days of charges are not that of their run")
         problems += _after(scenario, folder, "clock")
     said = "entries in order, totals exact, continued"
     return [_finding("clock going back", "release", 1, problems, said)]

@@ -15,11 +15,12 @@ from fuzz_mutations import TEXTS, hostile
 from recoup.accounting import Price
 from recoup.ledger import Ledger
 
-_BUDGET: Final = ("id", "epsilon", "delta", "rho", "time", "library")
+_BUDGET: Final = ("id", "epsilon", "delta", "rho", "time", "library", "identifier", "unit")
 _ENTRY: Final = (
     *("id", "run", "purpose", "measure", "amount", "spent_after", "pure_after", "rho_after", "n_zcdp_after", "time"),
-    "library",
+    *("library", "unit"),
 )
+_FIRST_VERSION: Final = Path(__file__).resolve().parents[1] / "tests" / "golden" / "ledger-v1.db"
 _ENDLESS: Final = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 _STATEMENTS: Final = (
     "DELETE FROM budget",
@@ -29,7 +30,8 @@ _STATEMENTS: Final = (
     "ALTER TABLE budget RENAME TO other",
     "ALTER TABLE entry RENAME COLUMN amount TO quantity",
     "ALTER TABLE entry ADD COLUMN more TEXT",
-    "PRAGMA user_version = 2",
+    "PRAGMA user_version = 1",
+    "PRAGMA user_version = 3",
     "PRAGMA user_version = -1",
     "PRAGMA application_id = 0",
     "PRAGMA journal_mode = WAL",
@@ -38,7 +40,7 @@ _STATEMENTS: Final = (
     "CREATE UNIQUE INDEX one ON entry (measure)",
     "CREATE TRIGGER t AFTER INSERT ON entry BEGIN DELETE FROM entry; END",
     "CREATE TRIGGER t BEFORE INSERT ON entry BEGIN SELECT raise(IGNORE); END",
-    f"CREATE TRIGGER t AFTER INSERT ON entry BEGIN INSERT INTO budget SELECT 2, i, 0, 0, 0, 0 FROM ({_ENDLESS}); END",
+    f"CREATE TRIGGER t AFTER INSERT ON entry BEGIN INSERT INTO budget (id, rho) SELECT 2, i FROM ({_ENDLESS}); END",
     "CREATE VIEW more AS SELECT * FROM entry",
     f"DROP TABLE budget; CREATE VIEW budget AS SELECT 1 id, '1/1' epsilon, '0/1' delta, ({_ENDLESS}) rho, '' time",
     "DROP TABLE budget; CREATE VIEW budget AS SELECT 1 id, '9/1' epsilon, '0/1' delta, '0/1' rho, '' time, '' library",
@@ -55,8 +57,8 @@ _STATEMENTS: Final = (
 
 
 def templates() -> list[bytes]:
-    """Valid ledgers: unused, used, and one with a delta and charges of both kinds."""
-    found = []
+    """Valid ledgers: unused, used, one with a delta and charges of both kinds, and one of the first version."""
+    found = [_FIRST_VERSION.read_bytes()]
     pure, zcdp = (Price(measure=m, amount=Fraction(1, 7)) for m in ("pure", "zcdp"))
     for delta, prices in ((0, []), (0, [pure] * 3), ("1e-6", [pure, zcdp, pure])):
         with tempfile.TemporaryDirectory() as folder:

@@ -220,6 +220,8 @@ def spend(path: Path) -> None:
         assert entry.amount > 0
         assert entry.measure in ("pure", "zcdp")
         assert all(isinstance(text, str) for text in (entry.run, entry.purpose, entry.time, entry.library))
+    if ledger.identifier is None:
+        ledger.declare(records_per_person=1)
     price = Price(measure="pure", amount=Fraction(1, 1000))
     preview = ledger.preview([price])
     after = ledger.charge(price, purpose="a case").spent_after

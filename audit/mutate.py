@@ -32,7 +32,9 @@ SURVIVORS = Path(__file__).resolve().parent / "mutation-survivors.toml"
 TARGETS = (
     "src/recoup/curator/curator.py",
     "src/recoup/domain.py",
+    "src/recoup/continuation.py",
     "src/recoup/ledger.py",
+    "src/recoup/ledger_rules.py",
     "src/recoup/ledger_store.py",
     "src/recoup/ledger_tables.py",
     "src/recoup/mechanism.py",
@@ -40,6 +42,7 @@ TARGETS = (
     *(f"src/recoup/queries/{name}.py" for name in ("registry", "simple", "voronoi")),
     "src/recoup/rounds.py",
     "src/recoup/transcript.py",
+    "src/recoup/unit.py",
 )
 _UNIT = (
     "accounting",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -28,7 +29,7 @@ from recoup.commands import (
 )
 from recoup.commands.exits import MEANINGS, ExitCode, code_of
 from recoup.commands.wording import spoken
-from recoup.errors import RecoupError
+from recoup.errors import RecoupError, UnitConverted
 from recoup.version import __version__
 
 _EPILOG = (
@@ -50,7 +51,9 @@ class _Group(TyperGroup):
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                _say_plainly(UnitConverted)
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             _complain(f"interrupted; {_INTERRUPTED.get(ctx.invoked_subcommand, 'every file is whole or not there')}.")
             raise typer.Exit(ExitCode.INTERRUPTED) from None
@@ -72,6 +75,20 @@ class _Group(TyperGroup):
                 "what it shows may hold records, so keep it to yourself."
             )
             raise typer.Exit(ExitCode.FAILED) from None
+
+
+def _say_plainly(kind: type[Warning]) -> None:
+    """Let a warning of this kind be one line, as an error is, whatever Python's own settings are."""
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, kind):
+            _complain(spoken(str(message)))
+        else:
+            usual(message, category, *place, **more)
+
+    warnings.showwarning = show
+    warnings.simplefilter("always", kind)
 
 
 def _complain(message: str) -> None:

@@ -12,15 +12,15 @@ from recoup.domain import Domain
 from recoup.errors import BudgetError, ParameterError
 from recoup.mechanism import MECHANISMS, Gaussian, Laplace, integer_sensitivity
 from recoup.queries.base import Query
+from recoup.unit import Unit, declared_count
 
 NEIGHBOURS = "add-remove-one-record"
 # What is added or removed, in each dialect of CSV; of other tables, a record.
-CSV_UNITS: Final = {"rfc4180": "record", "lines": "line"}
+CSV_UNITS: Final[dict[str, Literal["record", "line"]]] = {"rfc4180": "record", "lines": "line"}
 CSV_MEANING: Final = {
     "rfc4180": "a record of a file whose writer puts text with quotes, commas or line breaks into quotes",
     "lines": "a line, whatever its quotes",
 }
-_LARGEST_COUNT = 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +60,17 @@ class Context:
             raise BudgetError("Gaussian noise needs delta above 0; with delta=0 use Laplace noise.")
         if self.mechanism == "gaussian" and rho_of(self.epsilon, self.delta) == 0:
             raise BudgetError("epsilon and delta are too small to pay for any Gaussian noise: give more.")
-        object.__setattr__(self, "records_per_person", _count(self.records_per_person, "records_per_person"))
-        if self.records_per_person > 2**20:
-            raise ParameterError(f"records_per_person={self.records_per_person}: at most {2**20} is supported.")
         if self.csv_dialect is not None and self.csv_dialect not in CSV_UNITS:
             raise ParameterError(f"csv_dialect={self.csv_dialect!r}: choose one of {', '.join(CSV_UNITS)}.")
+        object.__setattr__(self, "records_per_person", self.unit.records_per_person)
         if self.n_records is not None:
-            object.__setattr__(self, "n_records", _count(self.n_records, "n_records"))
+            object.__setattr__(self, "n_records", declared_count(self.n_records, "n_records"))
+
+    @property
+    def unit(self) -> Unit:
+        """Whose presence prices hide: a record, or all of one person; in CSV by lines, a line."""
+        kind = "record" if self.csv_dialect is None else CSV_UNITS[self.csv_dialect]
+        return Unit(kind=kind, records_per_person=self.records_per_person)
 
     @property
     def noise(self) -> Laplace | Gaussian:
@@ -94,12 +98,6 @@ class Context:
         """The integer distance between the totals of neighbours: all records of one person."""
         return self.sensitivity * self.records_per_person
 
-    @property
-    def unit(self) -> str:
-        """What is protected as a whole: a record, or all of one person; in CSV by lines, a line."""
-        one = "record" if self.csv_dialect is None else CSV_UNITS[self.csv_dialect]
-        return f"one {one}" if self.records_per_person == 1 else f"{self.records_per_person} {one}s of one person"
-
     def to_json(self) -> dict[str, Any]:
         """A JSON value; the dialect is there for CSV only, as before there was a choice."""
         return ({} if self.csv_dialect is None else {"csv_dialect": self.csv_dialect}) | {
@@ -126,14 +124,3 @@ class Request:
         object.__setattr__(self, "split", split)
         if self.share > 1:
             raise ParameterError(f"a round's share of the budget is {float(self.share):g}: it must be in (0, 1].")
-
-
-def _count(value: object, name: str) -> int:
-    import numbers
-
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 1 <= int(value) < _LARGEST_COUNT:
-        # An integer of thousands of digits cannot even be printed.
-        absurd = isinstance(value, numbers.Integral) and abs(int(value)) >= _LARGEST_COUNT
-        shown = "too large" if absurd else f"{value!r:.60}"
-        raise ParameterError(f"{name}={shown}: give a whole number of at least 1.")
-    return int(value)

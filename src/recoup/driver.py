@@ -16,16 +16,34 @@ import numpy as np
 from recoup.accounting import Price, as_fraction
 from recoup.algorithms.base import Algorithm
 from recoup.context import Context, Request
+from recoup.continuation import continued
 from recoup.curator.curator import Curator
 from recoup.curator.source import csv_dialect_of, open_source
 from recoup.domain import Domain
-from recoup.errors import BudgetExceededError, DataError, LedgerLockedError, ParameterError, TranscriptError
+from recoup.errors import (
+    BudgetExceededError,
+    ContinuationError,
+    DataError,
+    LedgerLockedError,
+    LedgerUnitError,
+    ParameterError,
+    TranscriptError,
+)
 from recoup.files import exclusive
 from recoup.ledger import Ledger
 from recoup.mechanism import Noise, SecureNoise, SimulatedNoise
-from recoup.transcript import Transcript
+from recoup.transcript import Payment, Transcript
 
 NoiseKind = Literal["secure", "simulated"]
+# Raised before a charge is made.
+_REFUSALS = (
+    BudgetExceededError,
+    ContinuationError,
+    DataError,
+    LedgerLockedError,
+    LedgerUnitError,
+    ParameterError,
+)
 
 
 def release(
@@ -62,13 +80,14 @@ def release(
         random_state: harmless randomness only (initial centres); with simulated noise, the noise too.
         noise: "secure", or "simulated" for experiments.
         path: where to save the transcript after every round.
-        resume: continue the transcript at `path`; only what is missing is paid for.
+        resume: continue the transcript at `path`, under the ledger it began with; only what is missing is paid for.
         on_round: called with the number of finished rounds.
 
     Returns:
         The transcript.
 
-    Guarantees: all rounds together, those that a crash lost included, cost at most (epsilon, delta).
+    Guarantees: all rounds together, those that a crash lost included, cost at most (epsilon, delta); with a ledger also
+    those of all copies of the transcript that somebody continues.
 
     >>> from recoup import Box, KMeans
     >>> x = np.random.default_rng(0).uniform(size=(1000, 2))
@@ -107,19 +126,24 @@ def release(
     fresh = Transcript(context=context, algorithm=algorithm.to_json(), simulated=noise == "simulated")
     # Two processes that continue one transcript would each spend what is left of it.
     with nullcontext() if path is None else exclusive(path):
+        n_charged = 0
+        if ledger is not None:
+            ledger.expect(context.unit)
+            fresh = replace(fresh, payment=Payment(ledger.identifier, uuid.uuid4().hex))
         if resume:
-            transcript = _resumed(path, fresh)
+            transcript, n_charged = continued(path, fresh, ledger)
         elif path is not None and Path(path).exists():
             raise TranscriptError(f"{path} exists. Continue it with resume=True (--resume), or choose another path.")
         else:
             transcript = fresh
         if ledger is not None:
             _check_affordable(ledger, context, 1 - transcript.shares_spent)
-        spent, run = transcript.shares_spent, uuid.uuid4().hex
+        run = (transcript.payment and transcript.payment.run) or ""
+        paid: dict[str, Any] = {"run": run, "n_charged": n_charged, "spent": transcript.shares_spent}
         return _drive(
             algorithm,
             transcript,
-            lambda noise_source: Curator(source, context, ledger=ledger, run=run, noise=noise_source, spent=spent),
+            lambda noise_source: Curator(source, context, ledger=ledger, noise=noise_source, **paid),
             streams=_Streams(random_state, noise),
             path=path,
             on_round=on_round,
@@ -175,7 +199,7 @@ def _drive(
             replace(transcript, pending=request.share).save(path)
         try:
             answer = curator.answer(request)
-        except (BudgetExceededError, DataError, LedgerLockedError, ParameterError):
+        except _REFUSALS:
             # Refused before anything was charged: nothing is pending.
             if path is not None:
                 transcript.save(path)
@@ -203,37 +227,10 @@ class _RoundNoise:
         return self._streams.noise(self.n_answers).gaussian(totals, scale)
 
 
-def _resumed(path: str | os.PathLike[str] | None, fresh: Transcript) -> Transcript:
-    if path is None:
-        raise ParameterError("resume=True needs the path of the transcript to continue.")
-    if not Path(path).exists():
-        return fresh
-    old = Transcript.load(path)
-    if old.foreign:
-        raise TranscriptError(f"{path} was made elsewhere: it can be read, and not continued.")
-    if old.context.csv_dialect is None and fresh.context.csv_dialect == "lines":
-        # Before dialects were declared, this was how all CSV was read.
-        old = replace(old, context=replace(old.context, csv_dialect="lines"))
-    same = (
-        old.context.to_json() == fresh.context.to_json()
-        and old.algorithm == fresh.algorithm
-        and old.simulated == fresh.simulated
-    )
-    if not same:
-        raise TranscriptError(
-            f"{path} was released under other terms (algorithm, bounds, budget, noise or dialect of CSV): resume with "
-            "the same ones."
-        )
-    if old.pending is not None:
-        old = replace(old, lost=(*old.lost, old.pending), pending=None)
-        # At once: if nothing is left to pay another round with, nobody saves it later.
-        old.save(path)
-    return old
-
-
 def _check_affordable(ledger: Ledger, context: Context, share: Fraction) -> None:
     if share > 0:
-        preview = ledger.preview([Price(measure=context.budget_measure, amount=context.budget.amount * share)])
+        price = Price(measure=context.budget_measure, amount=context.budget.amount * share)
+        preview = ledger.preview([price], unit=context.unit)
         if not preview.fits:
             raise BudgetExceededError(
                 spent=preview.spent_before, asked=preview.asked, left=ledger.left, where=ledger.name

@@ -64,6 +64,14 @@ class LedgerLockedError(LedgerError):
     """Another process holds the ledger for longer than we are willing to wait."""
 
 
+class LedgerUnitError(LedgerError):
+    """A ledger counts for another unit than a release, or does not say for which."""
+
+
+class ContinuationError(LedgerError):
+    """A run may not be continued with this ledger, or without one: not all of it would be paid for."""
+
+
 class TranscriptError(RecoupError):
     """A transcript cannot be used."""
 
@@ -124,3 +132,7 @@ class PostprocessDeclined(UserWarning):
 
 class DoubtfulResult(UserWarning):
     """The released answers themselves speak against a result, or rest on no more records than noise would explain."""
+
+
+class UnitConverted(UserWarning):
+    """A release is for fewer records of a person than its ledger: its prices are counted several times."""

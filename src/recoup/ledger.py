@@ -3,32 +3,27 @@
 A charge is made, durably, before its noise is drawn. So whatever dies, and whenever, the ledger may count a release
 that never happened, but no release goes unpaid. The ledger holds prices and purposes, and nothing of the records.
 
-**Which charges are admitted.** Rounds may be chosen adaptively, each after having seen all earlier answers. With
-delta = 0 the epsilons of pure charges must add up to at most epsilon. With delta > 0 let R = rho_of(epsilon, delta),
-fixed when the ledger is created; entries are admitted if at least one of two rules holds for all of them together:
+**For whom it counts.** All sums are of one unit, which the ledger keeps: what one person holds. It is declared when the
+ledger is made, or it is that of the first charge. `recoup.ledger_rules` says which charges are admitted.
 
-1. all are pure, and their epsilons add up to at most epsilon;
-2. their zCDP prices (rho, and e**2 / 2 for a pure e) add up to at most R. Mixing is priced through zCDP.
-
-Each rule alone is a valid filter (for zCDP: Feldman and Zrnic 2021; Whitehouse, Ramdas, Rogers and Wu 2023), and so
-is "either". A path that ends under rule 1 has a privacy loss of at most epsilon and adds nothing to delta; a path that
-ends under rule 2 is also a path, with the same probabilities, of the algorithm that stops where rule 2 would first
-fail, and that algorithm is (epsilon, delta)-DP.
+**Who it is.** A ledger has a random identifier, which transcripts name together with the run that paid for them. So a
+run is continued under the ledger that it began with, and once.
 
 **What is durable.** One transaction a charge, in a rollback journal (mode DELETE) with synchronous=EXTRA: the commit
 returns only after the data, and the disappearance of the journal from its folder, are on disk, so a charge survives
 kill -9 and a power cut. FULL would not sync the folder, and a power cut could take back a commit. A write-ahead log
 would need shared memory and two more files beside the ledger; charges are too few for its speed to matter.
 
-**What is exact.** Amounts and sums are fractions, as text "p/q"; no float is ever added. Only where a sum's denominator
-outgrows 4096 bits (hundreds of unrelated denominators; Python itself would refuse to print some thousands of digits) is
-it rounded up to a multiple of 2**-2048.
+**No times.** Seconds would tell how long a round took, and so how many records there are. A charge keeps the day on
+which its run began, and nothing finer.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import uuid
+import warnings
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -36,26 +31,42 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, cast, runtime_checkable
 
-from recoup.accounting import Amount, Measure, Price, as_fraction, epsilon_of_rho, rho_of
+from recoup.accounting import Amount, Measure, Price
 from recoup.errors import (
-    BudgetError,
     BudgetExceededError,
+    ContinuationError,
     LedgerError,
     LedgerFormatError,
+    LedgerUnitError,
     ParameterError,
+    UnitConverted,
 )
 from recoup.files import appearing
+from recoup.ledger_rules import Budget, State, Totals
 from recoup.ledger_store import File, Memory
-from recoup.ledger_tables import VERSION, check_tables, fraction_text, make_tables, read_fraction
-
-_MOST_BITS = 4096
-_GRID = 2**2048
-_LARGEST_RHO = 10**200
-_SMALLEST_DELTA = Fraction(1, 10**300)
+from recoup.ledger_tables import (
+    VERSION,
+    check_tables,
+    fraction_text,
+    make_tables,
+    read_fraction,
+    read_identifier,
+    read_unit,
+    renew_tables,
+    unit_text,
+)
+from recoup.unit import ONE_RECORD, Unit
 
 
 class Entry(NamedTuple):
-    """One charge. Entries are in the order of their ids; the time is for people to read, since clocks may go back."""
+    """One charge; entries are in the order of their ids.
+
+    Attributes:
+        amount: its price, for its own unit.
+        spent_after: the epsilon that was spent after it, for the ledger's unit.
+        time: the day on which its run began, for people to read: clocks may go back.
+        unit: whose presence the price hides; none in a ledger of an earlier version.
+    """
 
     id: int
     run: str
@@ -65,6 +76,7 @@ class Entry(NamedTuple):
     spent_after: Fraction
     time: str
     library: str
+    unit: Unit | None
 
 
 class Priced(Protocol):
@@ -93,48 +105,6 @@ class Preview(NamedTuple):
     fits: bool
 
 
-class _Budget(NamedTuple):
-    epsilon: Fraction
-    delta: Fraction
-    rho: Fraction
-
-
-class _Totals(NamedTuple):
-    """The sums over all entries that the admission rules need."""
-
-    pure: Fraction = Fraction(0)
-    rho: Fraction = Fraction(0)
-    n_zcdp: int = 0
-
-    def plus(self, price: Price) -> _Totals:
-        is_pure = price.measure == "pure"
-        return _Totals(
-            _bounded(self.pure + price.amount) if is_pure else self.pure,
-            _bounded(self.rho + price.rho),
-            self.n_zcdp + (not is_pure),
-        )
-
-    def fits(self, budget: _Budget) -> bool:
-        if self.n_zcdp == 0 and self.pure <= budget.epsilon:
-            return True
-        return budget.delta > 0 and self.rho <= budget.rho
-
-    def spent(self, budget: _Budget) -> Fraction:
-        if budget.delta == 0:
-            return self.pure
-        spent = epsilon_of_rho(self.rho, budget.delta)
-        if self.n_zcdp == 0:
-            spent = min(spent, self.pure)
-        # R was certified for epsilon, so a conversion that is an ulp off its own monotony may not show more.
-        return min(spent, budget.epsilon) if self.fits(budget) else spent
-
-
-class _State(NamedTuple):
-    budget: _Budget
-    totals: _Totals
-    spent: Fraction
-
-
 class Ledger:
     """A privacy budget, and everything that was charged to it.
 
@@ -147,10 +117,11 @@ class Ledger:
         LedgerError: there is no such file, or it cannot be opened.
 
     Guarantees:
-        The whole interaction with all releases charged here is (epsilon, delta)-DP, whichever way rounds were chosen,
-        if each release satisfies its price. ``spent`` is what the entries would cost had they been planned in
-        advance. May be used by several processes and threads, and after a fork. A copy, a pickle or a scikit-learn
-        clone spends from the same file; a copy of a ledger in memory is the same object, and cannot be pickled.
+        The whole interaction with all releases charged here is (epsilon, delta)-DP for what the unit says, whichever
+        way rounds were chosen, if each release satisfies its price for its own unit. ``spent`` is what the entries
+        would cost had they been planned in advance. May be used by several processes and threads, and after a fork. A
+        copy, a pickle or a scikit-learn clone spends from the same file; a copy of a ledger in memory is the same
+        object, and cannot be pickled.
 
     >>> ledger = Ledger.in_memory(epsilon=1)
     >>> entry = ledger.charge(Price(measure="pure", amount=Fraction(1, 4)), purpose="round 1")
@@ -166,7 +137,13 @@ class Ledger:
 
     @classmethod
     def create(
-        cls, path: str | os.PathLike[str], epsilon: Amount = 3, delta: Amount = 0, *, timeout: float = 30.0
+        cls,
+        path: str | os.PathLike[str],
+        epsilon: Amount = 3,
+        delta: Amount = 0,
+        *,
+        records_per_person: int | None = None,
+        timeout: float = 30.0,
     ) -> Self:
         """Create a ledger in a new file.
 
@@ -174,6 +151,7 @@ class Ledger:
             path: the file, which must not exist yet.
             epsilon: the whole budget; a float counts as the decimal that it prints.
             delta: 0 for pure differential privacy; more to allow zCDP charges (Gaussian noise).
+            records_per_person: for whom it counts; None: as the first release that is charged.
             timeout: seconds to wait while another process charges.
 
         Returns:
@@ -187,11 +165,11 @@ class Ledger:
         ...     float(Ledger.create(folder + "/ledger.db", epsilon=0.5).left)
         0.5
         """
-        budget = _checked_budget(epsilon, delta)
+        budget, unit = Budget.of(epsilon, delta), _declared(records_per_person)
         target = Path(path).absolute()
         try:
             with appearing(target) as temporary, File(temporary, timeout).connection() as connection:
-                _initialise(connection, budget)
+                _initialise(connection, budget, unit)
         except FileExistsError:
             raise LedgerError(f"{target} exists already. Open it with Ledger(path), or choose another name.") from None
         except OSError as error:
@@ -199,12 +177,13 @@ class Ledger:
         return cls(path, timeout=timeout)
 
     @classmethod
-    def in_memory(cls, epsilon: Amount = 3, delta: Amount = 0) -> Self:
+    def in_memory(cls, epsilon: Amount = 3, delta: Amount = 0, *, records_per_person: int | None = None) -> Self:
         """Create a ledger that lives as long as this process.
 
         Args:
             epsilon: the whole budget.
             delta: 0 for pure differential privacy.
+            records_per_person: for whom it counts; None: as the first release that is charged.
 
         Returns:
             The ledger, with nothing spent.
@@ -215,7 +194,7 @@ class Ledger:
         ledger = cls.__new__(cls)
         ledger._store = Memory()
         with ledger._store.connection() as connection:
-            _initialise(connection, _checked_budget(epsilon, delta))
+            _initialise(connection, Budget.of(epsilon, delta), _declared(records_per_person))
         return ledger
 
     @property
@@ -227,6 +206,16 @@ class Ledger:
     def path(self) -> Path | None:
         """The ledger's file; None in memory."""
         return self._store.path
+
+    @property
+    def identifier(self) -> str | None:
+        """Drawn when it was made, and public; none in a ledger of an earlier version whose unit was not declared."""
+        return self._state().identifier
+
+    @property
+    def unit(self) -> Unit | None:
+        """For whom it counts; none before the first charge, or in a ledger of an earlier version."""
+        return self._state().unit
 
     @property
     def epsilon(self) -> Fraction:
@@ -249,13 +238,49 @@ class Ledger:
         state = self._state()
         return state.budget.epsilon - state.spent
 
-    def charge(self, price: Price, *, purpose: str, run: str = "") -> Entry:
+    def declare(self, *, records_per_person: int) -> Unit:
+        """Say for whom the ledger counts, once: needed for a ledger that an earlier version made.
+
+        Args:
+            records_per_person: the smallest that any release charged so far had; all of them hold for it.
+
+        Returns:
+            The unit.
+
+        Raises:
+            LedgerUnitError: it is known already.
+
+        Guarantees:
+            Sums and entries stay as they are. A ledger of an earlier version gets an identifier, and can no longer be
+            read by that version.
+
+        >>> str(Ledger.in_memory(epsilon=1).declare(records_per_person=5))
+        '5 records of one person'
+        """
+        unit = Unit(records_per_person=records_per_person)
+        with self._store.connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            state = _read_state(connection, self._store.name)
+            if state.unit is not None:
+                raise LedgerUnitError(f"The {self.name} counts for {state.unit} already; this is declared once.")
+            if state.identifier is None:
+                renew_tables(connection, uuid.uuid4().hex, unit)
+            else:
+                _keep_unit(connection, unit)
+            connection.execute("COMMIT")
+        return unit
+
+    def charge(
+        self, price: Price, *, purpose: str, run: str = "", unit: Unit = ONE_RECORD, n_before: int | None = None
+    ) -> Entry:
         """Pay for one release, before its noise is drawn.
 
         Args:
             price: what the release costs.
             purpose: what it is for, in words; never anything about records.
             run: which run it belongs to.
+            unit: whose presence the price hides; for fewer records of a person than the ledger it is counted upward.
+            n_before: how many charges of this run the ledger must hold, so that a run goes on in one place only.
 
         Returns:
             The entry, which is on disk.
@@ -263,6 +288,8 @@ class Ledger:
         Raises:
             BudgetExceededError: too little is left.
             BudgetError: a zCDP price, and the ledger has delta = 0.
+            LedgerUnitError: the price is for more records of a person than the ledger, or the ledger does not know.
+            ContinuationError: the run went on elsewhere.
             LedgerLockedError: another process held the ledger for too long.
 
         Guarantees:
@@ -277,60 +304,104 @@ class Ledger:
         with self._store.connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             state = _read_state(connection, self._store.name)
-            totals, spent_after = _after(state, [price])
-            if not totals.fits(state.budget):
+            after = state.charged([price], unit, f"The {self.name}")
+            if not after.totals.fits(state.budget):
                 spent, left = state.spent, state.budget.epsilon - state.spent
-                asked = spent_after - spent
+                asked = after.spent - spent
                 raise BudgetExceededError(spent=spent, asked=asked, left=left, where=f"Ledger {self._store.name}")
-            time, library = datetime.now(UTC).isoformat(timespec="seconds"), _library()
+            n_charged, day = _charged_before(connection, run)
+            if n_before is not None and n_charged != n_before:
+                raise ContinuationError(
+                    f"The {self.name} holds {n_charged} charges of this run, and not {n_before}: it goes on in another "
+                    "place, with a copy of its transcript. Nothing was charged. Go on with one of them only."
+                )
+            if state.unit is None:
+                _keep_unit(connection, unit)
+            totals, library = after.totals, _library()
             cursor = connection.execute(
                 "INSERT INTO entry (run, purpose, measure, amount, spent_after, pure_after, rho_after, n_zcdp_after,"
-                " time, library) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " time, library, unit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    *(run, purpose, price.measure, fraction_text(price.amount), fraction_text(spent_after)),
-                    *(fraction_text(totals.pure), fraction_text(totals.rho), totals.n_zcdp, time, library),
+                    *(run, purpose, price.measure, fraction_text(price.amount), fraction_text(after.spent)),
+                    *(fraction_text(totals.pure), fraction_text(totals.rho), totals.n_zcdp, day, library),
+                    unit_text(unit),
                 ),
             )
             connection.execute("COMMIT")
-        return Entry(cast(int, cursor.lastrowid), run, purpose, price.measure, price.amount, spent_after, time, library)
+        number = cast(int, cursor.lastrowid)
+        return Entry(number, run, purpose, price.measure, price.amount, after.spent, day, library, unit)
 
-    def preview(self, plan: Iterable[Price] | PricedPlan) -> Preview:
+    def preview(self, plan: Iterable[Price] | PricedPlan, *, unit: Unit = ONE_RECORD) -> Preview:
         """Say what some charges would do, and write nothing.
 
         Args:
             plan: a plan of rounds, as `recoup.planner` makes it, or the prices themselves; all of them are to fit.
+            unit: whose presence the prices hide.
 
         Returns:
             The epsilon spent before, asked for and left after, and whether all of it fits.
+
+        Raises:
+            LedgerUnitError: the ledger would refuse them because of their unit.
 
         >>> Ledger.in_memory(epsilon=1).preview([Price(measure="pure", amount=Fraction(3, 4))] * 2).fits
         False
         """
         state = self._state()
         prices = [planned.price for planned in plan.rounds] if isinstance(plan, PricedPlan) else plan
-        totals, spent_after = _after(state, prices)
-        left_after = state.budget.epsilon - spent_after
-        return Preview(state.spent, spent_after - state.spent, left_after, totals.fits(state.budget))
+        after = state.charged(prices, unit, f"The {self.name}")
+        left_after = state.budget.epsilon - after.spent
+        return Preview(state.spent, after.spent - state.spent, left_after, after.totals.fits(state.budget))
+
+    def expect(self, unit: Unit) -> None:
+        """Say how prices for a unit will be counted, before the first of them is charged.
+
+        Args:
+            unit: whose presence the prices hide.
+
+        Raises:
+            LedgerUnitError: they cannot be counted.
+
+        Guarantees: warns (`UnitConverted`) where they are for fewer records of a person than the ledger.
+
+        >>> Ledger.in_memory(epsilon=1).expect(ONE_RECORD)
+        """
+        self.preview([], unit=unit)
+        counted = self.unit
+        if counted is not None and counted != unit:
+            warnings.warn(
+                f"The {self.name} counts what is lost by {counted}, and this release is for {unit}: every epsilon is "
+                f"counted {counted.times(unit, 'pure')} times, every rho {counted.times(unit, 'zcdp')} times.",
+                UnitConverted,
+                stacklevel=3,
+            )
 
     def entries(self) -> tuple[Entry, ...]:
         """Read all charges, oldest first."""
         with self._store.connection() as connection:
-            _read_state(connection, self._store.name)
-            rows = connection.execute(f"SELECT {', '.join(Entry._fields)} FROM entry ORDER BY id").fetchall()
-        return tuple(_entry(row, self._store.name) for row in rows)
+            state = _read_state(connection, self._store.name)
+            columns = [name if state.identifier or name != "unit" else "NULL" for name in Entry._fields]
+            rows = connection.execute(f"SELECT {', '.join(columns)} FROM entry ORDER BY id").fetchall()
+        entries = [_entry(row, self._store.name) for row in rows]
+        # An earlier version kept the seconds of each charge.
+        days: dict[str, str] = {}
+        return tuple(e._replace(time=days.setdefault(e.run or str(e.id), e.time[:10])) for e in entries)
 
     def export(self) -> dict[str, Any]:
-        """Give the whole ledger as plain values for JSON; fractions are text "p/q".
+        """Give the whole ledger as plain values for JSON; fractions are text "p/q", and times are days.
 
         >>> Ledger.in_memory(epsilon=0.5).export()["epsilon"]
         '1/2'
         """
         # Entries first: what is spent is then read from the same entries, whatever is charged meanwhile.
-        entries, budget = self.entries(), self._state().budget
+        entries, state = self.entries(), self._state()
+        budget = state.budget
         spent = entries[-1].spent_after if entries else Fraction(0)
         return {
             "format": "recoup-ledger",
-            "version": VERSION,
+            "version": VERSION if state.identifier else 1,
+            "identifier": state.identifier,
+            "unit": None if state.unit is None else state.unit.to_json(),
             "epsilon": fraction_text(budget.epsilon),
             "delta": fraction_text(budget.delta),
             "spent": fraction_text(spent),
@@ -340,6 +411,7 @@ class Ledger:
                     **entry._asdict(),
                     "amount": fraction_text(entry.amount),
                     "spent_after": fraction_text(entry.spent_after),
+                    "unit": None if entry.unit is None else entry.unit.to_json(),
                 }
                 for entry in entries
             ],
@@ -363,7 +435,7 @@ class Ledger:
             )
         return _reopen, (str(self._store.path), self._store.timeout)
 
-    def _state(self) -> _State:
+    def _state(self) -> State:
         with self._store.connection() as connection:
             return _read_state(connection, self._store.name)
 
@@ -372,71 +444,58 @@ def _reopen(path: str, timeout: float) -> Ledger:
     return Ledger(path, timeout=timeout)
 
 
-def _checked_budget(epsilon: Amount, delta: Amount) -> _Budget:
-    epsilon_exact = as_fraction(epsilon, "epsilon")
-    delta_exact = as_fraction(delta, "delta", allow_zero=True)
-    if delta_exact >= 1:
-        raise BudgetError("delta must be less than 1; it is a probability, such as 1e-6.")
-    return _Budget(epsilon_exact, delta_exact, rho_of(epsilon_exact, delta_exact) if delta_exact else Fraction(0))
+def _declared(records_per_person: int | None) -> Unit | None:
+    return None if records_per_person is None else Unit(records_per_person=records_per_person)
 
 
-def _initialise(connection: sqlite3.Connection, budget: _Budget) -> None:
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def _initialise(connection: sqlite3.Connection, budget: Budget, unit: Unit | None) -> None:
     make_tables(connection)
     connection.execute(
-        "INSERT INTO budget (id, epsilon, delta, rho, time, library) VALUES (1, ?, ?, ?, ?, ?)",
-        (*map(fraction_text, budget), datetime.now(UTC).isoformat(timespec="seconds"), _library()),
+        "INSERT INTO budget (id, epsilon, delta, rho, time, library, identifier) VALUES (1, ?, ?, ?, ?, ?, ?)",
+        (*map(fraction_text, budget), _today(), _library(), uuid.uuid4().hex),
     )
+    if unit is not None:
+        _keep_unit(connection, unit)
     connection.execute("COMMIT")
 
 
-def _read_state(connection: sqlite3.Connection, name: str) -> _State:
-    check_tables(connection, name)
+def _keep_unit(connection: sqlite3.Connection, unit: Unit) -> None:
+    connection.execute("UPDATE budget SET unit = ?", (unit_text(unit),))
+
+
+def _charged_before(connection: sqlite3.Connection, run: str) -> tuple[int, str]:
+    """How many charges a run has, and the day on which it began: today, if it has none or is not named."""
+    n_charged, day = connection.execute(
+        "SELECT count(*), (SELECT time FROM entry WHERE run = ?1 ORDER BY id LIMIT 1) FROM entry WHERE run = ?1", (run,)
+    ).fetchone()
+    return n_charged, str(day)[:10] if n_charged and run else _today()
+
+
+def _read_state(connection: sqlite3.Connection, name: str) -> State:
+    known = "identifier, budget.unit" if check_tables(connection, name) > 1 else "NULL, NULL"
     # One statement, so that budget and totals are of one moment.
     row = connection.execute(
-        "SELECT epsilon, delta, rho, spent_after, pure_after, rho_after, n_zcdp_after FROM budget"
+        f"SELECT epsilon, delta, rho, spent_after, pure_after, rho_after, n_zcdp_after, {known} FROM budget"
         " LEFT JOIN entry ON entry.id = (SELECT max(id) FROM entry)"
     ).fetchone()
     if row is None:
         raise LedgerFormatError(f"{name} is a ledger without a budget: it is damaged.")
-    budget = _Budget(*(read_fraction(text, name) for text in row[:3]))
-    if row[3] is None:
-        state = _State(budget, _Totals(), Fraction(0))
-    else:
+    state = State(Budget(*(read_fraction(text, name) for text in row[:3])))
+    if known != "NULL, NULL":
+        unit = None if row[8] is None else read_unit(row[8], name)
+        state = state._replace(identifier=read_identifier(row[7], name), unit=unit)
+        if unit is None and row[3] is not None:
+            raise LedgerFormatError(f"{name} holds charges and does not say for whom: it is damaged.")
+    if row[3] is not None:
         spent, pure, rho = (read_fraction(text, name) for text in row[3:6])
-        state = _State(budget, _Totals(pure, rho, row[6]), spent)
-    if not _possible(state):
+        state = state._replace(totals=Totals(pure, rho, row[6]), spent=spent)
+    if not state.possible:
         raise LedgerFormatError(f"{name} holds numbers that no ledger can: it is damaged. Take its budget as spent.")
     return state
-
-
-def _possible(state: _State) -> bool:
-    """Whether charges could have led to this state; cells may hold anything."""
-    budget, totals = state.budget, state.totals
-    try:
-        as_fraction(budget.epsilon, "epsilon")
-    except BudgetError:
-        return False
-    if budget.delta == 0:
-        delta = totals.n_zcdp == 0 and state.spent == totals.pure
-    else:
-        delta = _SMALLEST_DELTA <= budget.delta < 1
-    ordinary = max(budget.rho, totals.rho) <= _LARGEST_RHO and state.spent <= budget.epsilon
-    counted = isinstance(totals.n_zcdp, int) and totals.n_zcdp >= 0
-    return delta and ordinary and counted and totals.fits(budget)
-
-
-def _after(state: _State, prices: Iterable[Price]) -> tuple[_Totals, Fraction]:
-    totals = state.totals
-    for price in prices:
-        if not isinstance(price, Price):
-            raise BudgetError(f"A price must be a recoup.accounting.Price, but is of type {type(price).__name__}.")
-        if price.measure == "zcdp" and state.budget.delta == 0:
-            raise BudgetError(
-                "This ledger has delta = 0 and takes pure charges only. For zCDP (Gaussian noise) create the ledger "
-                "with a delta: Ledger.create(path, epsilon=3, delta=1e-6)."
-            )
-        totals = totals.plus(price)
-    return totals, (state.spent if totals == state.totals else totals.spent(state.budget))
 
 
 def _entry(row: tuple[Any, ...], name: str) -> Entry:
@@ -445,13 +504,7 @@ def _entry(row: tuple[Any, ...], name: str) -> Entry:
     texts = (entry.run, entry.purpose, entry.time, entry.library)
     if entry.amount == 0 or entry.measure not in ("pure", "zcdp") or not all(isinstance(text, str) for text in texts):
         raise LedgerFormatError(f"{name} holds an entry that is none: it is damaged.")
-    return entry
-
-
-def _bounded(total: Fraction) -> Fraction:
-    if total.denominator.bit_length() <= _MOST_BITS:
-        return total
-    return Fraction(-(-total.numerator * _GRID // total.denominator), _GRID)
+    return entry if entry.unit is None else entry._replace(unit=read_unit(entry.unit, name))
 
 
 @cache

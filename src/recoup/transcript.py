@@ -3,8 +3,9 @@
 The file holds no seed of noise and nothing of the records. Reading it never imports a name from it: types come from
 closed registries. Evolution rules: fields are never removed and never change their meaning; a new field is optional or
 raises the schema's version; files of every version that was ever written are kept as golden files and load for ever.
-Version 1 is what Recoup releases. Version 2 holds answers that were made elsewhere, so that an older Recoup, which
-would take them for its own, refuses them. `docs/transcript.md` describes each field.
+Version 3 is what Recoup releases. Version 2 holds answers that were made elsewhere, so that an older Recoup, which
+would take them for its own, refuses them. Version 1 did not say which ledger paid. `docs/transcript.md` describes each
+field.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from recoup.accounting import epsilon_of_rho, rounded_up
 from recoup.context import NEIGHBOURS, Context
@@ -35,12 +37,14 @@ __all__ = [
     "NOT_COUNTED",
     "NOT_PRIVATE",
     "SCHEMA_VERSION",
+    "Payment",
     "Round",
     "Transcript",
 ]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 3
 FOREIGN_VERSION = 2
+_UNPAID_VERSION = 1  # which does not say who paid
 FORMAT = "recoup-transcript"
 NOT_PRIVATE = "NOT PRIVATE: simulated noise"
 COUNTED = "by a ledger"
@@ -48,6 +52,27 @@ NOT_COUNTED = "by nothing: without a ledger this release and others of the same 
 CLAIMED = "differential privacy is claimed by whoever made it, not verified by Recoup"
 # Whose presence is hidden: what is released here is always the first, a claim may be of either.
 NEIGHBOURS_CLAIMED = (NEIGHBOURS, "replace-one-record")
+
+
+_DRAWN_NAME: Final = re.compile(r"[0-9a-f]{32}")
+
+
+class Payment(NamedTuple):
+    """Who pays for a transcript: a ledger and a run of it, by names that were drawn and are public; or nobody.
+
+    Nobody counts a release without a ledger: what it costs is known to its transcript alone.
+    """
+
+    ledger: str | None = None
+    run: str | None = None
+
+    @property
+    def possible(self) -> bool:
+        """Whether these are two drawn names, or none."""
+        return self == NO_LEDGER or all(isinstance(name, str) and _DRAWN_NAME.fullmatch(name) for name in self)
+
+
+NO_LEDGER: Final = Payment()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,6 +87,7 @@ class Transcript:
         lost: shares of the budget that a crash spent without an answer.
         pending: the share of a round that was about to be answered when the file was written.
         neighbours: which tables are neighbours; only a claim can be of another kind.
+        payment: who pays for it; none where the file does not say.
         library_version: of Recoup, when it was written.
     """
 
@@ -72,6 +98,7 @@ class Transcript:
     lost: tuple[Fraction, ...] = ()
     pending: Fraction | None = None
     neighbours: str = NEIGHBOURS
+    payment: Payment | None = NO_LEDGER
     library_version: str = __version__
 
     @property
@@ -121,7 +148,7 @@ class Transcript:
             "epsilon": float(c.epsilon),
             "delta": float(c.delta),
             "neighbours": self.neighbours,
-            "unit": c.unit,
+            "unit": str(c.unit),
             "csv_dialect": c.csv_dialect,
             "bounds": {"low": list(c.domain.low), "high": list(c.domain.high), "columns": c.domain.columns},
             "domain": c.domain.kind,
@@ -161,9 +188,10 @@ class Transcript:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value that `from_json` reads back."""
+        told = None if self.foreign else self.payment
         body = {
             "format": FORMAT,
-            "schema_version": FOREIGN_VERSION if self.foreign else SCHEMA_VERSION,
+            "schema_version": FOREIGN_VERSION if self.foreign else SCHEMA_VERSION if told else _UNPAID_VERSION,
             "library_version": self.library_version,
             "privacy": self.statement,
             "simulated": self.simulated,
@@ -174,6 +202,7 @@ class Transcript:
             "lost": [str(share) for share in self.lost],
             "pending": None if self.pending is None else str(self.pending),
         }
+        body |= {"payment": told._asdict()} if told else {}
         return body | {"checksum": _checksum(body)}
 
     @classmethod
@@ -184,10 +213,10 @@ class Transcript:
         version = value.get("schema_version")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise TranscriptFormatError("the transcript's schema_version is not a whole number.")
-        if version > FOREIGN_VERSION:
+        if version > SCHEMA_VERSION:
             shown = version if version < 10**6 else "of a million or more"
             raise TranscriptVersionError(
-                f"the transcript has schema version {shown}, this Recoup reads up to {FOREIGN_VERSION}: "
+                f"the transcript has schema version {shown}, this Recoup reads up to {SCHEMA_VERSION}: "
                 "update Recoup to read it."
             )
         body = {name: item for name, item in value.items() if name != "checksum"}
@@ -228,6 +257,10 @@ def _from_body(body: Mapping[str, Any]) -> Transcript:
         raise TranscriptFormatError("the transcript's rounds and lost shares must be lists.")
     if foreign and (not body["rounds"] or body["lost"] or body["pending"] is not None):
         raise TranscriptFormatError("a transcript that was made elsewhere has rounds, and nothing lost or pending.")
+    told = body["schema_version"] == SCHEMA_VERSION
+    payment = Payment(**body["payment"]) if told else None
+    if payment is not None and not payment.possible:
+        raise TranscriptFormatError("the transcript's payment names no ledger and run.")
     read_round = stated_from_json if foreign else round_from_json
     transcript = Transcript(
         context=context,
@@ -237,6 +270,7 @@ def _from_body(body: Mapping[str, Any]) -> Transcript:
         lost=tuple(fraction_from_json(share) for share in body["lost"]),
         pending=None if body["pending"] is None else fraction_from_json(body["pending"]),
         neighbours=body["neighbours"],
+        payment=payment,
         library_version=body["library_version"],
     )
     if transcript.shares_spent > 1:

@@ -1,25 +1,30 @@
-"""Write the golden transcripts of the current schema version: run it only when the schema version has been raised.
+"""Write the golden transcripts and ledger of the current versions: run it only when a version has been raised.
 
 Files of earlier versions are never touched; they must load for ever.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from recoup import Box, HybridKMeans, KMeans, L1Ball, L2Ball, release, transcript_from
+from recoup import Box, HybridKMeans, KMeans, L1Ball, L2Ball, Ledger, release, transcript_from
+from recoup.accounting import Price
 from recoup.context import Context, Request
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
+from recoup.ledger_tables import VERSION
 from recoup.mechanism import SimulatedNoise
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
 from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import FOREIGN_VERSION, SCHEMA_VERSION, Transcript
+from recoup.transcript import FOREIGN_VERSION, SCHEMA_VERSION, Payment, Transcript
+from recoup.unit import Unit
 
 FOLDER = Path(__file__).parent
+RUNS = ("5f0e4d9c6a7b48f1a2c3d4e5f60718a9", "0a1b2c3d4e5f60718293a4b5c6d7e8f9")
 
 
 def lloyd() -> Transcript:
@@ -28,7 +33,8 @@ def lloyd() -> Transcript:
     domain = Box([0, 0], [50, 10], ("age", "visits"))
     table = {name: x[:, j] for j, name in enumerate(domain.columns or ())}
     algorithm = KMeans(n_clusters=2, n_rounds=3)
-    return release(algorithm, pa.table(table), domain=domain, epsilon="0.7", random_state=0, noise="simulated")
+    made = release(algorithm, pa.table(table), domain=domain, epsilon="0.7", random_state=0, noise="simulated")
+    return replace(made, payment=Payment("0123456789abcdef0123456789abcdef", RUNS[0]))
 
 
 def hybrid() -> Transcript:
@@ -92,7 +98,17 @@ def foreign() -> Transcript:
     )
 
 
+def ledger(path: Path) -> None:
+    """A ledger for five records of a person, with charges of both kinds for five and for one."""
+    path.unlink(missing_ok=True)
+    made = Ledger.create(path, epsilon=3, delta="1e-6", records_per_person=5)
+    pure, zcdp = Price(measure="pure", amount=Fraction(1, 4)), Price(measure="zcdp", amount=Fraction(1, 1000))
+    made.charge(pure, purpose="voronoi query of 6 values", run=RUNS[0], unit=Unit(records_per_person=5))
+    made.charge(zcdp, purpose="grid query of 4 values", run=RUNS[1])
+
+
 if __name__ == "__main__":
+    ledger(FOLDER / f"ledger-v{VERSION}.db")
     foreign().save(FOLDER / f"foreign-v{FOREIGN_VERSION}.json")
     lloyd().save(FOLDER / f"lloyd-v{SCHEMA_VERSION}.json")
     hybrid().save(FOLDER / f"hybrid-v{SCHEMA_VERSION}.json")

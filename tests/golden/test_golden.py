@@ -1,4 +1,4 @@
-"""Transcripts of every schema version that was ever written load for ever, with exactly these values."""
+"""Transcripts and ledgers of every version that was ever written load for ever, with exactly these values."""
 
 import json
 from fractions import Fraction
@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recoup import Box, L1Ball, L2Ball, Transcript, refit
-from recoup.transcript import SCHEMA_VERSION
+from recoup import Box, L1Ball, L2Ball, Ledger, Transcript, refit
+from recoup.ledger_tables import VERSION
+from recoup.transcript import SCHEMA_VERSION, Payment
+from recoup.unit import Unit
 
 FOLDER = Path(__file__).parent
 
@@ -27,8 +29,13 @@ def test_every_golden_file_loads_and_says_that_it_is_not_private(path):
     assert transcript.statement.startswith("NOT PRIVATE")
 
 
-def test_lloyd_v1():
-    transcript = Transcript.load(FOLDER / "lloyd-v1.json")
+@pytest.mark.parametrize(
+    ("version", "payment"),
+    [(1, None), (3, Payment("0123456789abcdef0123456789abcdef", "5f0e4d9c6a7b48f1a2c3d4e5f60718a9"))],
+)
+def test_lloyd(version, payment):
+    transcript = Transcript.load(FOLDER / f"lloyd-v{version}.json")
+    assert transcript.payment == payment
     assert transcript.context.domain == Box([0, 0], [50, 10], ("age", "visits"))
     assert (transcript.context.epsilon, transcript.context.delta) == (Fraction(7, 10), 0)
     assert transcript.algorithm == {"type": "kmeans-lloyd", "n_clusters": 2, "n_rounds": 3}
@@ -44,8 +51,10 @@ def test_lloyd_v1():
     np.testing.assert_allclose(refit(transcript, None), expected, rtol=1e-12)
 
 
-def test_hybrid_v1():
-    transcript = Transcript.load(FOLDER / "hybrid-v1.json")
+@pytest.mark.parametrize(("version", "payment"), [(1, None), (3, Payment(None, None))])
+def test_hybrid(version, payment):
+    transcript = Transcript.load(FOLDER / f"hybrid-v{version}.json")
+    assert transcript.payment == payment
     assert transcript.context.domain == L1Ball([0, 0, 0], [50, 10, 2])
     assert transcript.algorithm == {"type": "kmeans-hybrid", "n_clusters": 2}
     assert [(r.query.type_name, r.query.size) for r in transcript.rounds] == [
@@ -69,8 +78,9 @@ def test_hybrid_v1():
     np.testing.assert_allclose(refit(transcript, None), expected, rtol=1e-12)
 
 
-def test_every_query_v1():
-    transcript = Transcript.load(FOLDER / "every-query-v1.json")
+@pytest.mark.parametrize("version", [1, 3])
+def test_every_query(version):
+    transcript = Transcript.load(FOLDER / f"every-query-v{version}.json")
     context = transcript.context
     assert context.domain == L2Ball([-1, 0], [1, 4], radius=1.25)
     assert (context.mechanism, context.n_records, context.records_per_person) == ("gaussian", 1000, 3)
@@ -94,7 +104,7 @@ def test_every_query_v1():
 
 
 def test_writing_a_golden_transcript_gives_its_file_again():
-    for path in FOLDER.glob(f"*-v{SCHEMA_VERSION}.json"):
+    for path in FOLDER.glob("*.json"):
         assert Transcript.load(path).to_json() == json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -112,3 +122,23 @@ def test_foreign_v2():
     np.testing.assert_array_equal(cells.query.centers, [[-0.5, 0.25], [0.5, -0.125]])
     assert grid.price.amount == Fraction(1, 4)
     assert refit(transcript).shape == (2, 2)
+
+
+def test_ledger_v1():
+    ledger = Ledger(FOLDER / "ledger-v1.db")
+    assert (ledger.epsilon, ledger.delta, ledger.identifier, ledger.unit) == (3, Fraction(1, 10**6), None, None)
+    assert ledger.spent == Fraction(506314927735427, 281474976710656)
+    entries = ledger.entries()
+    assert [(e.measure, e.amount) for e in entries] == [*[("pure", Fraction(1, 4))] * 2, ("zcdp", Fraction(1, 100))]
+    assert [e.time for e in entries] == ["2025-03-01", "2025-03-01", "2025-03-02"]
+    assert {e.library for e in entries} == {"0.1.0"}
+
+
+def test_ledger_v2():
+    ledger = Ledger(FOLDER / f"ledger-v{VERSION}.db")
+    assert (ledger.epsilon, ledger.unit, len(ledger.identifier)) == (3, Unit(records_per_person=5), 32)
+    assert [(e.amount, e.unit) for e in ledger.entries()] == [
+        (Fraction(1, 4), Unit(records_per_person=5)),
+        (Fraction(1, 1000), Unit()),
+    ]
+    assert ledger.spent == Fraction(882782439748459, 562949953421312)

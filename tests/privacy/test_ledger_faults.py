@@ -39,10 +39,10 @@ print(admitted, flush=True)
 
 # The planted bug: whether the charge fits is asked once, before the race, and believed.
 STALE_CHECK = """
-import recoup.ledger
+import recoup.ledger_rules
 fits = ledger.preview([price]).fits
-recoup.ledger._Totals.fits = lambda totals, budget: fits
-recoup.ledger._possible = lambda state: True  # a ledger that is overspent would be refused as damaged
+recoup.ledger_rules.Totals.fits = lambda totals, budget: fits
+recoup.ledger_rules.State.possible = True  # a ledger that is overspent would be refused as damaged
 """
 
 # "charged-first" is how a curator works; "released-first" is the planted bug.

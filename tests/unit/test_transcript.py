@@ -18,7 +18,7 @@ from recoup.accounting import epsilon_of_rho
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import ParameterError, TranscriptError, TranscriptFormatError, TranscriptVersionError
-from recoup.transcript import NOT_PRIVATE, Round, Transcript, _checksum
+from recoup.transcript import NOT_PRIVATE, Payment, Round, Transcript, _checksum
 from recoup.version import __version__
 
 
@@ -146,7 +146,7 @@ def test_unreadable_files_are_refused(tmp_path):
             Transcript.load(tmp_path / name)
 
 
-@pytest.mark.parametrize("version", [3, 99, 10**4000])
+@pytest.mark.parametrize("version", [4, 99, 10**4000])
 def test_a_newer_version_is_refused_with_what_to_do(transcript, version):
     with pytest.raises(TranscriptVersionError, match="update Recoup"):
         Transcript.from_json(transcript.to_json() | {"schema_version": version})
@@ -223,6 +223,12 @@ HOSTILE = [
     _set(["lost"], "12"),
     _set(["lost"], None),
     _set(["pending"], "-1/2"),
+    _set(["payment"], None),
+    _set(["payment"], {"ledger": "0" * 32}),
+    _set(["payment"], {"ledger": "0" * 32, "run": None}),
+    _set(["payment"], {"ledger": None, "run": "0" * 32}),
+    _set(["payment"], {"ledger": "l.db", "run": "0" * 32}),
+    _set(["payment"], {"ledger": "0" * 32, "run": "0" * 32, "path": "l.db"}),
 ]
 
 
@@ -268,8 +274,9 @@ def test_a_file_holds_only_documented_fields(transcript):
     value = transcript.to_json()
     assert set(value) == {
         *("format", "schema_version", "library_version", "privacy", "simulated", "neighbours", "context"),
-        *("algorithm", "rounds", "lost", "pending", "checksum"),
+        *("algorithm", "rounds", "lost", "pending", "payment", "checksum"),
     }
+    assert set(value["payment"]) == {"ledger", "run"}
     assert set(value["context"]) == {"domain", "epsilon", "delta", "mechanism", "n_records", "records_per_person"}
     assert set(value["rounds"][0]) == {"query", "noisy", "blocks", "scale", "price", "share"}
 
@@ -372,7 +379,7 @@ def test_what_is_foreign_counts_with_the_whole_claim():
     assert claimed.privacy["noise"] == "unverified"
     replaced = Transcript.from_json(replace(claimed, neighbours="replace-one-record").to_json())
     assert (replaced.neighbours, replaced.foreign) == ("replace-one-record", True)
-    assert (claimed.to_json()["schema_version"], transcript_version(terms)) == (2, 1)
+    assert (claimed.to_json()["schema_version"], transcript_version(terms)) == (2, 3)
 
 
 def transcript_version(terms):
@@ -384,7 +391,7 @@ def test_transcripts_are_frozen_and_plain_by_default(transcript):
         transcript.simulated = True
     fresh = Transcript(context=transcript.context, algorithm={}, simulated=False)
     assert (fresh.rounds, fresh.lost, fresh.pending, fresh.neighbours) == ((), (), None, "add-remove-one-record")
-    assert fresh.library_version == __version__
+    assert (fresh.payment, fresh.library_version) == (Payment(None, None), __version__)
     assert len({fresh, replace(fresh)}) == 2
 
 
@@ -415,7 +422,7 @@ def test_values_that_json_does_not_have_are_not_written(transcript, tmp_path):
         ({"schema_version": "1"}, "not a whole number"),
         ({"schema_version": True}, "not a whole number"),
         ({"schema_version": 0}, "not a whole number"),
-        ({"schema_version": 3}, "has schema version 3, this Recoup reads up to 2"),
+        ({"schema_version": 4}, "has schema version 4, this Recoup reads up to 3"),
         ({"schema_version": 999_999}, "has schema version 999999,"),
         ({"schema_version": 10**6}, "has schema version of a million or more,"),
         ({"checksum": "sha256:0"}, "checksum does not match"),

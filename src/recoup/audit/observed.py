@@ -16,7 +16,7 @@ from recoup.ledger import Ledger
 
 Observation = dict[str, Any]
 _DRAWN = "drawn: "  # what differs between any two runs, and must
-_HEX_NAME = re.compile(r"\b[0-9a-f]{32}\b")  # the name of a run, drawn anew for each
+_HEX_NAME = re.compile(r"\b[0-9a-f]{32}\b")  # the name of a run or of a ledger, drawn anew for each
 
 
 def observe(work: Callable[[Path], Observation], folder: Path, *, held: int) -> Observation:
@@ -46,7 +46,8 @@ def observe(work: Callable[[Path], Observation], folder: Path, *, held: int) -> 
             seen["error"] = f"{type(error).__name__}: {error}"
     here = str(folder)
     return {
-        **{name: value.replace(here, "FOLDER") if isinstance(value, str) else value for name, value in seen.items()},
+        **{name: _without_names(value, here) for name, value in seen.items()},
+        **{f"{_DRAWN}names in {name}": _names(value) for name, value in seen.items()},
         "draws": heard.public,
         "warnings": [f"{w.category.__name__}: {w.message}" for w in caught],
         "log": [text.replace(here, "FOLDER") for text in records],
@@ -72,7 +73,19 @@ def names_that_repeat(one: Observation, again: Observation) -> list[str]:
     >>> names_that_repeat({"drawn: run": ["a"]}, {"drawn: run": ["a"]})
     ['drawn: run']
     """
-    return [name for name in sorted(one) if name.startswith(_DRAWN) and one[name] and one[name] == again.get(name)]
+    return [name for name in sorted(one) if name.startswith(_DRAWN) and {*one[name]} & {*again.get(name, ())}]
+
+
+def _without_names(value: Any, folder: str) -> Any:
+    """What was seen, without the folder and without names that differ between any two runs."""
+    if isinstance(value, bytes):
+        return _HEX_NAME.sub("RUN", value.decode("latin-1"))
+    return _HEX_NAME.sub("RUN", value.replace(folder, "FOLDER")) if isinstance(value, str) else value
+
+
+def _names(value: Any) -> list[str]:
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    return _HEX_NAME.findall(text) if isinstance(text, str) else []
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
+from recoup.audit.accounts import attack_accounts
 from recoup.audit.doors import attack_doors
 from recoup.audit.effort import Effort
 from recoup.audit.findings import Finding
@@ -35,6 +36,7 @@ def attack(effort: Effort) -> Iterator[Finding]:
                 yield _followed(effort, subject, terms)
             yield _refused(effort, subject, mechanism)
     yield from attack_doors(effort, GROUP, _wrong)
+    yield from attack_accounts(effort, GROUP)
     for mechanism in ("laplace", "gaussian"):
         yield _greedy(effort, mechanism)
 

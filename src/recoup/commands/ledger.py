@@ -1,4 +1,4 @@
-"""`recoup ledger`: make a budget, look at it, export it."""
+"""`recoup ledger`: make a budget, say for whom it counts, look at it, export it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from recoup.errors import LedgerError
 
 if TYPE_CHECKING:
     from recoup.ledger import Ledger
+    from recoup.unit import Unit
 
 app = typer.Typer(help="Make a privacy budget, see what was spent, export it.", no_args_is_help=True)
 
@@ -22,7 +23,17 @@ LedgerFile = Annotated[Path, typer.Argument(help="The ledger's file.", metavar="
 
 @app.command()
 def create(
-    path: LedgerFile, epsilon: options.Epsilon, delta: options.Delta = "0", as_json: options.AsJson = False
+    path: LedgerFile,
+    epsilon: options.Epsilon,
+    delta: options.Delta = "0",
+    records_per_person: Annotated[
+        int | None,
+        typer.Option(
+            help="For whom it counts: how many records one person may hold. By default as the first release.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Create a ledger with a budget; a file that exists is never touched.
 
@@ -37,7 +48,31 @@ def create(
         look = f"recoup ledger show {shlex.quote(str(path))}"
         raise LedgerError(f"{str(path)!r} exists already. Look at it with: {look}; or choose another name.")
     options.writable_folder(path.parent)
-    _show(Ledger.create(path, epsilon=exact_epsilon, delta=exact_delta), as_json)
+    made = Ledger.create(path, epsilon=exact_epsilon, delta=exact_delta, records_per_person=records_per_person)
+    _show(made, as_json)
+
+
+@app.command()
+def declare(
+    path: LedgerFile,
+    records_per_person: Annotated[
+        int,
+        typer.Option(
+            help="How many records one person may hold: the smallest that any release charged so far had.",
+            show_default=False,
+        ),
+    ],
+    as_json: options.AsJson = False,
+) -> None:
+    """Say, once, for whom a ledger counts that an earlier version made.
+
+    Example: recoup ledger declare budget.db --records-per-person 1
+    """
+    from recoup.ledger import Ledger
+
+    ledger = Ledger(options.existing_ledger(path))
+    ledger.declare(records_per_person=records_per_person)
+    _show(ledger, as_json)
 
 
 @app.command()
@@ -93,31 +128,43 @@ def _show(ledger: Ledger, as_json: bool) -> None:
 
     entries = ledger.entries()
     spent = entries[-1].spent_after if entries else 0
-    epsilon, delta = ledger.epsilon, ledger.delta
+    epsilon, delta, unit = ledger.epsilon, ledger.delta, ledger.unit
     if as_json:
         out.print_json(
             {
                 "path": str(ledger.path),
+                "identifier": ledger.identifier,
+                "unit": None if unit is None else unit.to_json(),
                 "epsilon": float(epsilon),
                 "delta": float(delta),
                 "spent": float(spent),
                 "left": float(epsilon - spent),
                 "entries": [
-                    e._asdict() | {"amount": float(e.amount), "spent_after": float(e.spent_after)} for e in entries
+                    e._asdict()
+                    | {"amount": float(e.amount), "spent_after": float(e.spent_after)}
+                    | {"unit": None if e.unit is None else e.unit.to_json()}
+                    for e in entries
                 ],
             }
         )
         return
     title = (
         f"{ledger.path}: epsilon {float(epsilon):g}, delta {float(delta):g}; "
-        f"spent {float(spent):.6g}, left {round(float(epsilon - spent), 12):.6g}"
+        f"spent {float(spent):.6g}, left {round(float(epsilon - spent), 12):.6g}; {_whose(ledger, unit)}"
     )
     if not entries:
         sys.stdout.write(title + "\n")
         return
-    header = ["#", "time", "run", "purpose", "measure", "amount", "spent after"]
-    rows = [
-        [str(e.id), e.time, e.run[:8], e.purpose, e.measure, f"{float(e.amount):.6g}", f"{float(e.spent_after):.6g}"]
-        for e in entries
-    ]
+    header = ["#", "day", "run", "purpose", "measure", "amount", "counted", "spent after"]
+    rows = []
+    for e in entries:
+        times = 1 if unit is None or e.unit is None else unit.times(e.unit, e.measure)
+        numbers = [f"{float(e.amount):.6g}", f"{times} x", f"{float(e.spent_after):.6g}"]
+        rows.append([str(e.id), e.time, e.run[:8], e.purpose, e.measure, *numbers])
     out.print_table(title, header, rows, left=5)
+
+
+def _whose(ledger: Ledger, unit: Unit | None) -> str:
+    if ledger.identifier is None:
+        return "for a unit that was not declared (recoup ledger declare)"
+    return f"for {unit or 'the unit of its first release'}; identifier {ledger.identifier}"

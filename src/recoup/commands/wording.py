@@ -38,6 +38,7 @@ _SPOKEN = {
     "Open it with Ledger(path)": "Look at it with recoup ledger show",
     ", or give a longer timeout": "",
     ", a Generator, or None": "",
+    "Ledger(path).declare(records_per_person=1)": "recoup ledger declare PATH --records-per-person 1",
 }
 
 
@@ -74,5 +75,5 @@ def _create(found: re.Match[str]) -> str:
     words = ["recoup ledger create"]
     for argument in (found["arguments"] or "").split(","):
         name, equals, value = argument.strip().partition("=")
-        words.append(f"--{name} {value}" if equals else name.strip("\"'"))
+        words.append(f"--{name.replace('_', '-')} {value}" if equals else name.strip("\"'"))
     return " ".join(word for word in words if word not in ("", "...")).replace(" path ", " PATH ")

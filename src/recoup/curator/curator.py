@@ -21,6 +21,7 @@ class Curator:
         context: the public terms: domain, budget, mechanism.
         ledger: charged before noise is drawn, if given.
         run: a public name of the release in the ledger.
+        n_charged: how many charges of this run the ledger holds; none: the ledger does not check it.
         noise: where noise comes from.
         spent: the share of the budget that earlier rounds of the same release have used.
 
@@ -34,12 +35,13 @@ class Curator:
         *,
         ledger: Ledger | None = None,
         run: str = "",
+        n_charged: int | None = None,
         noise: Noise | None = None,
         spent: Fraction = Fraction(0),
     ) -> None:
         self._source, self._context, self._ledger, self._run = source, context, ledger, run
         self._noise: Noise = SecureNoise() if noise is None else noise
-        self._spent = spent
+        self._spent, self._n_charged = spent, n_charged
 
     def answer(self, request: Request) -> Round:
         """Answer one query within its share of the budget: exact integer totals, charge, then noise on every value."""
@@ -61,7 +63,9 @@ class Curator:
         if self._ledger is not None:
             mark = f"{NOT_PRIVATE}; " if self._noise.simulated else ""
             purpose = f"{mark}{query.type_name} query of {query.size} value{'' if query.size == 1 else 's'}"
-            self._ledger.charge(calibration.price, purpose=purpose, run=self._run)
+            n_before, unit = self._n_charged, context.unit
+            self._ledger.charge(calibration.price, purpose=purpose, run=self._run, unit=unit, n_before=n_before)
+            self._n_charged = None if n_before is None else n_before + 1
         self._spent += request.share
         noisy = mechanism.release(totals, calibration.scale, self._noise)
         return Round.of(

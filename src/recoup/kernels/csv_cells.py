@@ -7,7 +7,8 @@ goes on after its closing quote is no longer quoted, and its record is kept out.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from recoup.kernels.compiled import compiled
 
 AT_START = 0  # of a cell
 _PLAIN = 1
@@ -16,7 +17,7 @@ _CLOSED = 3  # after a quote that closes its cell, or is the first of two
 _QUOTE, _LINE_FEED, _RETURN = ord('"'), ord("\n"), ord("\r")
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def split_records(
     data,  # IN   (size,) uint8
     state,  # IN   AT_START, or what was returned for the bytes before
@@ -83,7 +84,7 @@ def split_records(
     return n, record, state
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def copy_cells(
     data,  # IN   (size,) uint8
     starts,  # IN   (n,) int32

@@ -166,7 +166,8 @@ class Purse:
             )
         if self._ledger is not None:
             mark = f"{NOT_PRIVATE}; " if self._noise.simulated or self._selector.simulated else ""
-            self._ledger.charge(calibration.price, purpose=f"{mark}{self._name}: {purpose}", run=self._run)
+            purpose = f"{mark}{self._name}: {purpose}"
+            self._ledger.charge(calibration.price, purpose=purpose, run=self._run, unit=self.context.unit)
         self._share += share
         self._amount += calibration.price.amount
         if mechanism not in self._mechanisms:
@@ -238,6 +239,7 @@ def release_model(
         raise ParameterError(f"{rival.type_name} reads the records themselves, and this source only answers totals.")
     ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
     if ledger is not None:
+        ledger.expect(context.unit)
         _check_affordable(ledger, context)
     harmless, protecting = (np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(i,))) for i in (0, 1))
     simulated = noise == "simulated"
@@ -276,6 +278,6 @@ def _entropy(random_state: Any) -> Any:
 
 
 def _check_affordable(ledger: Ledger, context: Context) -> None:
-    preview = ledger.preview([Price(measure="pure", amount=context.epsilon)])
+    preview = ledger.preview([Price(measure="pure", amount=context.epsilon)], unit=context.unit)
     if not preview.fits:
         raise BudgetExceededError(spent=preview.spent_before, asked=preview.asked, left=ledger.left, where=ledger.name)
