@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self, cast, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, Self, cast, runtime_checkable
 
 from recoup.accounting import Amount, Measure, Price
 from recoup.errors import (
@@ -238,11 +238,12 @@ class Ledger:
         state = self._state()
         return state.budget.epsilon - state.spent
 
-    def declare(self, *, records_per_person: int) -> Unit:
+    def declare(self, *, records_per_person: int, kind: Literal["record", "line"] = "record") -> Unit:
         """Say for whom the ledger counts, once: needed for a ledger that an earlier version made.
 
         Args:
             records_per_person: the smallest that any release charged so far had; all of them hold for it.
+            kind: "line" where CSV is read by lines, as earlier versions always did, and lines are not records.
 
         Returns:
             The unit.
@@ -257,7 +258,7 @@ class Ledger:
         >>> str(Ledger.in_memory(epsilon=1).declare(records_per_person=5))
         '5 records of one person'
         """
-        unit = Unit(records_per_person=records_per_person)
+        unit = Unit(kind=kind, records_per_person=records_per_person)
         with self._store.connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             state = _read_state(connection, self._store.name)

@@ -152,6 +152,21 @@ def test_the_unit_is_that_of_the_first_charge_unless_it_was_declared(tmp_path):
     assert not (tmp_path / "m.db").exists()
 
 
+def test_a_line_is_another_unit_than_a_record(tmp_path, old):
+    path = tmp_path / "x.csv"
+    np.savetxt(path, X, delimiter=",", header="a,b", comments="")
+    terms = {"domain": Box([0, 0], [1, 1], columns=("a", "b")), "epsilon": "0.5"}
+    ledger = Ledger.in_memory(epsilon=3)
+    release(KMeans(n_clusters=2, n_rounds=1), path, ledger=ledger, csv_dialect="lines", **terms)
+    assert ledger.unit == Unit(kind="line")
+    with pytest.raises(LedgerUnitError, match="one line"):
+        release(KMeans(n_clusters=2, n_rounds=1), path, ledger=ledger, **terms)
+    assert float(ledger.spent) == pytest.approx(0.5)
+    ran = CliRunner().invoke(app, ["ledger", "declare", str(old), "--records-per-person", "2", "--kind", "line"])
+    assert ran.exit_code == 0, ran.stderr
+    assert Ledger(old).unit == Unit(kind="line", records_per_person=2)
+
+
 def test_what_was_charged_can_be_charged_to_a_ledger_for_more_records():
     ledger, larger = Ledger.in_memory(epsilon=1), Ledger.in_memory(epsilon=9, records_per_person=5)
     run(ledger, 1)

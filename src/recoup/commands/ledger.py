@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     from recoup.unit import Unit
 
 app = typer.Typer(help="Make a privacy budget, see what was spent, export it.", no_args_is_help=True)
+
+
+class UnitKind(StrEnum):
+    """What a ledger counts for one person."""
+
+    record = "record"
+    line = "line"
+
 
 LedgerFile = Annotated[Path, typer.Argument(help="The ledger's file.", metavar="PATH", show_default=False)]
 
@@ -62,6 +71,9 @@ def declare(
             show_default=False,
         ),
     ],
+    kind: Annotated[
+        UnitKind, typer.Option(help="What is counted; line where CSV is read by lines that are not records.")
+    ] = UnitKind.record,
     as_json: options.AsJson = False,
 ) -> None:
     """Say, once, for whom a ledger counts that an earlier version made.
@@ -71,7 +83,7 @@ def declare(
     from recoup.ledger import Ledger
 
     ledger = Ledger(options.existing_ledger(path))
-    ledger.declare(records_per_person=records_per_person)
+    ledger.declare(records_per_person=records_per_person, kind=kind.value)
     _show(ledger, as_json)
 
 
