@@ -297,37 +297,6 @@ def test_clusters_that_may_be_noise_are_named():
     assert set(found.doubtful_) == {k for r in found.verdict_.reasons if r.kind == "clusters" for k in r.clusters}
 
 
-BAD = {
-    "constant": lambda x, rng: np.column_stack([np.full(len(x), 31.0), x[:, 1]]),
-    "all spikes": lambda x, rng: np.repeat([[0.0, 1000.0]], len(x), axis=0),
-    "two values": lambda x, rng: np.where(rng.random(x.shape) < 0.3, (10, 100), (60, 700)),
-    "integers": lambda x, rng: np.round(x / (10, 100)) * (10, 100),
-    "spike in the middle": lambda x, rng: np.where(rng.random(x.shape) < 0.9, (47, 470), x),
-    "spikes at both ends": lambda x, rng: np.where(rng.random(x.shape) < 0.5, (0, 0), (100, 1000)),
-    "fifty records": lambda x, rng: x[:50],
-    "three records": lambda x, rng: x[:3],
-}
-
-
-@pytest.mark.parametrize("kind", BAD)
-@pytest.mark.parametrize("other", [{}, {"epsilon": 10.0}, {"n_clusters": 1}, {"delta": 1e-6}])
-def test_bad_input_gives_finite_centres_and_a_verdict(kind, other):
-    rng = np.random.default_rng(0)
-    found = fitted(BAD[kind](people(4000), rng), **other)
-    assert np.isfinite(found.cluster_centers_).all()
-    assert (found.cluster_centers_ >= (0, 0)).all()
-    assert (found.cluster_centers_ <= (100, 1000)).all()
-    assert found.verdict_.status in ("good", "doubtful")
-    assert json.dumps(found.verdict_.to_json(), allow_nan=False)
-    if kind == "three records" and "epsilon" not in other:
-        assert found.verdict_.reasons[0].kind == "records"
-
-
-def test_bounds_that_are_ten_times_too_wide():
-    wide = {"age": (-500, 600), "points": (-5000, 6000)}
-    assert fitted(people(), bounds=wide).verdict_.records.low < 6000
-
-
 # ---- who says it ----
 
 
