@@ -42,6 +42,7 @@ _DRAWS = 39  # the 36th of 39 is exactly the 90 % point, the 38th the 95 % point
 _POINTS, _PASSES = 4_000, 1
 # The deviation of what is left to move, in units of the last move: on tables with spikes .4 to 2.4, of sizes 2 to 3.
 _MOVES, _SIZE_MOVES = 1.2, 3.0
+_MISSES = 0.8  # the same, in units of how far centres are from what the last round measured, which they do not follow
 _COUNT_PART = 0.2  # of the noise of a count that was made but once: so much of a size is not known any better
 # Other data in the place of the inferred: so many clumps for each cluster, so far from where the inferred data is.
 _CLUMPS, _CLUMP_SHIFT, _CLUMP_SPREADS = 2, 0.3, (0.02, 0.05, 0.1, 0.2)
@@ -219,9 +220,11 @@ def _model_errors(rounds: Sequence[Round], centers: Array, sizes: Array) -> tupl
     measured = noisy[k:].reshape(k, d)[partners] / counted
     errors = deviations[k:].reshape(k, d)[partners] / counted
     moved = np.sqrt(np.maximum(np.mean(moves**2 - 2.0 * errors**2, axis=0), 0.0))
-    missed = errors * np.sqrt(max(float(np.mean(((measured - moves) / errors) ** 2)) - 1.0, 0.0))
+    missed = errors * np.sqrt(np.maximum(np.mean(((measured - moves) / errors) ** 2, axis=0) - 1.0, 0.0))
     resized = np.sqrt(max(float(np.mean((sizes - noisy[partners]) ** 2 - deviations[:k] ** 2)), 0.0))
-    return np.maximum(_MOVES * moved, missed), np.maximum(_SIZE_MOVES * resized, _COUNT_PART * deviations[:k][partners])
+    return np.maximum(_MOVES * moved, _MISSES * missed), np.maximum(
+        _SIZE_MOVES * resized, _COUNT_PART * deviations[:k][partners]
+    )
 
 
 def _half_widths(errors: Array, model: Array, level: float, simultaneous: bool) -> Array:
