@@ -15,6 +15,8 @@ from recoup import Box, GridKMeans, KMeans, L1Ball, PrivateKMeans, infer, releas
 from recoup.cli import app
 from recoup.errors import DoubtfulResult
 from recoup.inference.chance import chance_of_size, chance_of_sum
+from recoup.inference.evidence import evidence_of
+from recoup.inference.foresight import foreseen
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import judge
 from recoup.inference.measure import total_of
@@ -216,6 +218,25 @@ def test_a_round_that_came_as_a_surprise_is_noted(model, explained):
     (note,) = [note for note in found.notes if note.kind == "prediction"]
     assert note.columns == ("age",)
     assert f"round {last + 1} was not foreseen" in note.sentence
+
+
+def test_the_last_round_of_an_adaptive_release_is_predicted_from_those_before(model, explained):
+    """Planted: a last round that measured ages a tenth of their bounds higher than all rounds before it."""
+    transcript, rng = model.transcript_, np.random.default_rng(0)
+    *before, last = transcript.rounds
+    k, expected = last.query.n_cells, explained[-1]
+    shift = np.zeros_like(expected)
+    shift[k::2] = 0.2 * expected[:k]
+    for answer, surprised in ((expected, False), (expected + shift, True)):
+        rounds = (*before, last.simulated(answer, rng))
+        found = judge(replace(transcript, rounds=rounds), model.inferred_, model.cluster_centers_)
+        assert any(note.kind == "prediction" and "age" in note.columns for note in found.notes) == surprised
+    assert "explain every round" in model.verdict_.sentence
+    again = tuple(
+        answered.simulated(answer, rng) for answered, answer in zip(transcript.rounds, explained, strict=True)
+    )
+    assert foreseen(evidence_of([transcript, replace(transcript, rounds=again)])) == {}
+    assert foreseen(evidence_of(replace(transcript, rounds=transcript.rounds[:2]))) == {}
 
 
 def test_columns_without_names_and_cells_without_centres():

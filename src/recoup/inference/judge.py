@@ -20,6 +20,7 @@ from recoup.domain import Domain
 from recoup.errors import DoubtfulResult
 from recoup.inference.doubt import doubtful, never_counted
 from recoup.inference.evidence import Evidence, evidence_of
+from recoup.inference.foresight import foreseen
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.misfit import Clusters, Misfit, expected_answer, misfits_of
 from recoup.inference.records import Records, records_of
@@ -48,7 +49,7 @@ def judge(
         centers: (K, d) refitted centres in the user's units: then means and sizes are told by cluster, and clusters
             that may be nothing but noise are named. Else they are told by the cells of the last round with sums.
         predictions: by the number of a round, what the data inferred from the rounds before it answer to its query; a
-            round that came as a surprise is noted.
+            round that came as a surprise is noted. By default that of the last round of an adaptive release.
 
     Returns:
         The verdict.
@@ -72,7 +73,7 @@ def judge(
         inferred.weights,
         method=inferred.method,
         centers=None if centers is None else domain.to_unit(np.asarray(centers, dtype=np.float64)),
-        predictions=predictions,
+        predictions=foreseen(evidence) if predictions is None else predictions,
     )
     if _could_be_none(found.records):
         return found

@@ -95,7 +95,7 @@ class Verdict:
             said = [reason.sentence for reason in self.reasons[:_MOST_SAID]]
             left = len(self.reasons) - len(said)
             return f"Doubtful: {'; '.join(said)}{f'; and {left} more' if left else ''}."
-        if self.notes:
+        if any(note.kind != "prediction" for note in self.notes):
             return "Good: the inferred data explain the rounds in all that matters."
         if self.n_rounds:
             return "Good: the inferred data explain every round, as far as its noise tells."
