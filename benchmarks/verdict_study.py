@@ -106,7 +106,8 @@ def null_alarms(model: PrivateKMeans, n: int, rng: np.random.Generator) -> int:
     alarms = 0
     for _ in range(n):
         rounds = [answered.simulated(e, rng) for answered, e in zip(transcript.rounds, exact, strict=True)]
-        alarms += not judge(replace(transcript, rounds=tuple(rounds)), inferred, model.cluster_centers_).good
+        again = replace(transcript, rounds=tuple(rounds))
+        alarms += not judge(again, inferred, model.cluster_centers_, predictions={}).good
     return alarms
 
 
@@ -118,7 +119,9 @@ def planted_error_is_seen(model: PrivateKMeans, rng: np.random.Generator) -> boo
     points = inferred.points.copy()
     # Toward the middle, so that it stays inside the bounds.
     points[model.predict(points) == k, j] -= np.sign(centers[k, j]) * 3 * (found.center_high - found.center_low)[k, j]
-    return j in judge(model.transcript_, replace(inferred, points=np.clip(points, -1, 1)), centers).columns
+    return (
+        j in judge(model.transcript_, replace(inferred, points=np.clip(points, -1, 1)), centers, predictions={}).columns
+    )
 
 
 def settings(columns: list[int], seeds: int):

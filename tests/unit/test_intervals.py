@@ -12,6 +12,7 @@ from recoup.algorithms.pca import CovariancePCA
 from recoup.errors import ParameterError
 from recoup.inference.intervals import (
     UnitData,
+    _model_errors,
     clumped,
     draws_for,
     error_at,
@@ -19,7 +20,9 @@ from recoup.inference.intervals import (
     over_simulated,
     simulated_rounds,
 )
+from recoup.inference.withheld import withheld_from
 from recoup.kernels.weighted_kmeans import weighted_kmeans
+from recoup.queries.voronoi import VoronoiQuery
 
 PLACES = np.array([[20.0, -1.0], [80.0, 1.0], [50.0, 3.0]])
 
@@ -150,10 +153,48 @@ def test_another_number_of_clusters(model):
 
 @pytest.mark.parametrize("algorithm", ["adaptive", "lloyd"])
 @pytest.mark.parametrize("n", [0, 1, 30])
-def test_a_hopeless_release_still_gives_finite_intervals(n, algorithm):
+def test_a_hopeless_release_tells_sizes_and_withholds_centres(n, algorithm):
     found = intervals_of(fitted(0.01, x=table()[:n], algorithm=algorithm), n_draws=9)
-    for ends in (found.center_low, found.center_high, found.size_low, found.size_high):
-        assert np.isfinite(ends).all()
+    assert np.isfinite([found.size_low, found.size_high]).all()
+    assert np.isnan([found.center_low, found.center_high]).all()
+    assert [(one.cluster, one.column) for one in found.withheld] == [(k, j) for k in range(3) for j in range(2)]
+    assert {one.reason for one in found.withheld} == {"the released counts cannot be told from those of an empty table"}
+
+
+def test_what_is_measured_outside_of_an_interval_withholds_it(model):
+    """Planted: the inferred data of one cluster are moved in one column, by 8 of 100."""
+    assert intervals_of(model).withheld == ()
+    points, centers = model.inferred_.points.copy(), model.cluster_centers_.copy()
+    own = model.predict(points) == 1
+    points[own, 0] += 8.0
+    centers[1, 0] += 8.0
+    moved = replace(model.inferred_, points=points)
+
+    def places(half_width):
+        half_widths = np.full((3, 2), half_width)
+        found = withheld_from(model.transcript_, moved, centers, half_widths, np.full(3, 2000.0), clumps=False)
+        return {(one.cluster, one.column): one.reason for one in found}
+
+    assert places(0.1) == {(1, 0): "the last round measured another value, outside of the interval"}
+    assert places(0.2) == {}
+    found = intervals(model.transcript_, moved, centers, random_state=0)
+    assert np.isnan(found.center_low[1, 0]) or found.center_low[1, 0] < centers[1, 0] - 8.0
+
+
+def test_a_model_that_misses_the_last_round_has_wider_intervals(model):
+    """Planted: the last round measured means that are off by ten deviations of its noise."""
+    *before, last = model.transcript_.rounds
+    assert isinstance(last.query, VoronoiQuery)
+    k, d = last.query.centers.shape
+    domain = model.transcript_.context.domain
+    start, sizes = domain.to_unit(model.cluster_centers_), np.full(k, 2000 / k)
+    same, _ = _model_errors([*before, last], start, sizes)
+    shift = np.concatenate([np.zeros(k), 10 * last.noise.deviation(1.0) * last.scales[k:]])
+    off = last.simulated(last.noisy + shift, np.random.default_rng(0))
+    wider, _ = _model_errors([*before, off], start, sizes)
+    errors = last.noise.deviation(1.0) * last.scales[k:].reshape(k, d) / sizes[:, None]
+    assert (wider > 5 * errors.min(axis=0)).all()
+    assert (same < wider).all()
 
 
 @pytest.mark.parametrize("centers", [np.zeros((3, 3)), np.zeros(2), np.zeros((0, 2)), np.full((3, 2), np.nan)])

@@ -17,7 +17,7 @@ from recoup.context import Context
 from recoup.domain import Box
 from recoup.errors import ParameterError
 from recoup.report.encode import evenly_chosen, levels, positions
-from recoup.report.facts import gather, gather_model
+from recoup.report.facts import gather, gather_model, without_picture
 from recoup.report.fit import fit_facts
 from recoup.report.journey import journey_facts, matched
 from recoup.report.markup import element
@@ -295,6 +295,24 @@ def test_a_difference_that_the_interval_does_not_bear_out_is_not_told(adaptive):
     unsure = profile_facts(dataclasses.replace(result, intervals=wide))
     assert not any(row["trait"] for cluster in unsure["clusters"] for row in cluster["rows"])
     assert all("perhaps none" in cluster["sentence"] for cluster in unsure["clusters"])
+
+
+def test_withheld_intervals_are_null_with_a_reason_and_not_drawn():
+    empty = fitted(n=0)
+    facts = facts_of(empty, level=0.9)
+    text = json.dumps(without_picture(facts), allow_nan=False)
+    assert "NaN" not in text
+    found = facts["centers"]
+    assert all(end == [None, None] for row in found["rows"] for end in (row["low"], row["high"]))
+    names = [(k, column) for k in range(3) for column in found["columns"]]
+    assert [(one["cluster"], one["column"]) for one in found["withheld"]] == names
+    page = Page(render(facts))
+    reason = "the released counts cannot be told from those of an empty table"
+    assert f"Withheld intervals. Clusters 0, 1 and 2, all columns: {reason}." in page.words
+    assert "(withheld)" in page.words
+    assert page.data["interval"]["low"] == page.data["interval"]["high"] == page.data["after"]
+    # What no interval bears out is not told to colleagues.
+    assert not any(row["trait"] for cluster in facts["profiles"]["clusters"] for row in cluster["rows"])
 
 
 def test_a_data_set_that_explains_nothing_is_told_apart(adaptive):

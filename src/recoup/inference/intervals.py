@@ -30,6 +30,7 @@ from recoup.inference.infer import Method, has_cells_alone, infer
 from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.maxent import default_temperature, explain
 from recoup.inference.measure import infer_measure
+from recoup.inference.withheld import Withheld, withheld_from
 from recoup.kernels.threads import n_threads
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import Array
@@ -41,6 +42,8 @@ _DRAWS = 39  # the 36th of 39 is exactly the 90 % point, the 38th the 95 % point
 _POINTS, _PASSES = 4_000, 1
 # The deviation of what is left to move, in units of the last move: on tables with spikes .4 to 2.4, of sizes 2 to 3.
 _MOVES, _SIZE_MOVES = 1.2, 3.0
+_MISSES = 0.8  # the same, in units of how far centres are from what the last round measured, which they do not follow
+_COUNT_PART = 0.2  # of the noise of a count that was made but once: so much of a size is not known any better
 # Other data in the place of the inferred: so many clumps for each cluster, so far from where the inferred data is.
 _CLUMPS, _CLUMP_SHIFT, _CLUMP_SPREADS = 2, 0.3, (0.02, 0.05, 0.1, 0.2)
 _SMOOTH_POINTS, _SMOOTH_WEIGHT, _CLUMP_TOLERANCE = 0.25, 0.1, 0.1
@@ -61,12 +64,13 @@ class Intervals:
 
     Attributes:
         level: the wanted coverage of each interval.
-        center_low: (K, d) in the user's units, inside the bounds.
+        center_low: (K, d) in the user's units, inside the bounds; NaN where it is withheld, as the upper end.
         center_high: (K, d).
-        size_low: (K,) records in the cluster, at least 0.
+        size_low: (K,) records in the cluster, at least 0; NaN where it is withheld.
         size_high: (K,).
         n_draws: transcripts that were simulated.
         simultaneous: whether all centres, and all sizes, are meant to lie inside at once.
+        withheld: the intervals that would not hold, each with its reason.
     """
 
     level: float
@@ -76,6 +80,7 @@ class Intervals:
     size_high: Array
     n_draws: int
     simultaneous: bool = False
+    withheld: tuple[Withheld, ...] = ()
 
 
 def intervals(
@@ -91,8 +96,8 @@ def intervals(
     """Intervals of the estimate around the clusters that k-means without noise would find near these centres.
 
     Each interval is symmetric: the estimate plus or minus the level's order statistic of the absolute errors of
-    simulated transcripts, and beside it what those cannot show: how far centres and sizes moved, beyond noise, from
-    where the last round measured them, which is about how far Lloyd's iteration would still move them.
+    simulated transcripts, and beside it what those cannot show: how far centres and sizes are, beyond noise, from the
+    cells of the last round and from what it measured in them. Where an interval would not hold it is withheld.
 
     Data sets of the maximum-entropy method are inferred again on a fresh, smaller support; those
     of the other methods by the same method at its default settings, with maximum-entropy data in place of the records.
@@ -110,8 +115,9 @@ def intervals(
     Returns:
         Intervals whose rows follow the rows of `centers`.
 
-    Guarantees: a function of its arguments, so that it costs no privacy; finite and inside the bounds. The coverage is
-    measured, not proved; it speaks of the records as clipped to the domain and of the optimum near the centres.
+    Guarantees: a function of its arguments, so that it costs no privacy; inside the bounds, and finite but for what is
+    withheld with a reason. The coverage is measured, not proved; it speaks of the records as clipped to the domain and
+    of the optimum near the centres.
 
     >>> from recoup import Box, KMeans, infer, refit, release
     >>> x = np.random.default_rng(0).uniform(size=(500, 2))
@@ -167,53 +173,70 @@ def intervals(
         found = over_simulated(transcript, data, inferred.method, clusters, n_draws, rng)
         drawn = [(c - true_centers, s - true_size) for c, s in found]
     center_errors, size_errors = (np.stack(errors) for errors in zip(*drawn, strict=True))
-    moved, resized = _last_move(transcript.rounds, start, size)
-    center_error = _half_widths(center_errors, _MOVES * moved, level, simultaneous)
-    size_error = _half_widths(size_errors, _SIZE_MOVES * resized, level, simultaneous)
+    center_model, size_model = _model_errors(transcript.rounds, start, size)
+    center_error = _half_widths(center_errors, center_model, level, simultaneous)
+    size_error = _half_widths(size_errors, size_model, level, simultaneous)
+    clumps = _only_means(transcript.rounds)
+    withheld = withheld_from(transcript, inferred, centers, center_error, size_error, clumps=clumps)
+    center_low = np.minimum(domain.from_unit(start - center_error), centers)
+    center_high = np.maximum(domain.from_unit(start + center_error), centers)
+    size_low, size_high = np.maximum(size - size_error, 0.0), size + size_error
+    for k, j, _ in withheld:
+        if j is None:
+            size_low[k] = size_high[k] = np.nan
+        else:
+            center_low[k, j] = center_high[k, j] = np.nan
     return Intervals(
         level=level,
-        center_low=np.minimum(domain.from_unit(start - center_error), centers),
-        center_high=np.maximum(domain.from_unit(start + center_error), centers),
-        size_low=np.maximum(size - size_error, 0.0),
-        size_high=size + size_error,
+        center_low=center_low,
+        center_high=center_high,
+        size_low=size_low,
+        size_high=size_high,
         n_draws=n_draws,
         simultaneous=simultaneous,
+        withheld=withheld,
     )
 
 
-def _last_move(rounds: Sequence[Round], centers: Array, sizes: Array) -> tuple[Array, Array]:
-    """How far the estimate is, beyond noise, from the cells that the last round measured: (d,) and (1,) in records.
+def _model_errors(rounds: Sequence[Round], centers: Array, sizes: Array) -> tuple[Array, Array]:
+    """What simulated transcripts cannot show, from the last round: deviations of centres, (K, d), and sizes, (K,).
 
-    Root mean squares over the clusters: one that happens to have stayed is not known any better. Nothing where the
-    cells of the last round were not the clusters. Both the cells and the estimate have noise of about that round's.
+    Of centres the larger of two signs of one error: how far the estimate moved from the cells that the round measured,
+    beyond noise, and how far it is, beyond noise, from what the round measured there. Root mean squares over the
+    clusters: one that happens to have stayed is not known any better. Nothing where the cells of the last round were
+    not the clusters. Both the cells and the estimate have noise of about that round's.
     """
     query = rounds[-1].query if rounds else None
     partners = None
     if isinstance(query, VoronoiQuery) and query.sums == "relative":
         partners = _partners(centers, query.centers)
     if partners is None:
-        return np.zeros(centers.shape[1]), np.zeros(1)
+        return np.zeros(centers.shape), np.zeros(len(centers))
     assert isinstance(query, VoronoiQuery)
     k, d = centers.shape
-    offsets = centers - query.centers[partners]
-    more = sizes - rounds[-1].noisy[partners]
-    deviations = rounds[-1].noise.deviation(1.0) * rounds[-1].scales
-    errors = deviations[k:].reshape(k, d)[partners] / np.maximum(sizes, deviations[:k][partners])[:, None]
-    moved = np.mean(offsets**2 - 2.0 * errors**2, axis=0)
-    resized = np.mean(more**2 - deviations[:k] ** 2, keepdims=True)
-    return np.sqrt(np.maximum(moved, 0.0)), np.sqrt(np.maximum(resized, 0.0))
+    noisy, deviations = rounds[-1].noisy, rounds[-1].noise.deviation(1.0) * rounds[-1].scales
+    counted = np.maximum(sizes, deviations[:k][partners])[:, None]
+    moves = centers - query.centers[partners]
+    measured = noisy[k:].reshape(k, d)[partners] / counted
+    errors = deviations[k:].reshape(k, d)[partners] / counted
+    moved = np.sqrt(np.maximum(np.mean(moves**2 - 2.0 * errors**2, axis=0), 0.0))
+    missed = errors * np.sqrt(np.maximum(np.mean(((measured - moves) / errors) ** 2, axis=0) - 1.0, 0.0))
+    resized = np.sqrt(max(float(np.mean((sizes - noisy[partners]) ** 2 - deviations[:k] ** 2)), 0.0))
+    return np.maximum(_MOVES * moved, _MISSES * missed), np.maximum(
+        _SIZE_MOVES * resized, _COUNT_PART * deviations[:k][partners]
+    )
 
 
-def _half_widths(errors: Array, moved: Array, level: float, simultaneous: bool) -> Array:
-    """Half the widths that hold the errors of simulated transcripts, (n, ...), and beside them a typical move."""
+def _half_widths(errors: Array, model: Array, level: float, simultaneous: bool) -> Array:
+    """Half the widths that hold the errors of simulated transcripts, (n, ...), and beside them those of the model."""
     widths = error_at(errors, level)
     alone = float(norm.ppf(0.5 + level / 2.0))
     if not simultaneous:
-        return np.hypot(widths, alone * moved)
+        return np.hypot(widths, alone * model)
     least = np.maximum(widths, 1e-300)
     together = error_at(np.max(np.abs(errors) / least, axis=tuple(range(1, errors.ndim))), level)
     everywhere = float(norm.ppf(0.5 + level ** (1.0 / widths.size) / 2.0))
-    return np.hypot(np.maximum(together, 1.0) * widths, everywhere * moved)
+    return np.hypot(np.maximum(together, 1.0) * widths, everywhere * model)
 
 
 def _partners(centers: Array, points: Array) -> NDArray[np.int64] | None:

@@ -18,8 +18,9 @@ import numpy as np
 from recoup.algorithms.answers import column_names
 from recoup.domain import Domain
 from recoup.errors import DoubtfulResult
-from recoup.inference.doubt import doubtful
+from recoup.inference.doubt import doubtful, never_counted
 from recoup.inference.evidence import Evidence, evidence_of
+from recoup.inference.foresight import foreseen
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.misfit import Clusters, Misfit, expected_answer, misfits_of
 from recoup.inference.records import Records, records_of
@@ -48,7 +49,7 @@ def judge(
         centers: (K, d) refitted centres in the user's units: then means and sizes are told by cluster, and clusters
             that may be nothing but noise are named. Else they are told by the cells of the last round with sums.
         predictions: by the number of a round, what the data inferred from the rounds before it answer to its query; a
-            round that came as a surprise is noted.
+            round that came as a surprise is noted. By default that of the last round of an adaptive release.
 
     Returns:
         The verdict.
@@ -72,16 +73,11 @@ def judge(
         inferred.weights,
         method=inferred.method,
         centers=None if centers is None else domain.to_unit(np.asarray(centers, dtype=np.float64)),
-        predictions=predictions,
+        predictions=foreseen(evidence) if predictions is None else predictions,
     )
     if _could_be_none(found.records):
         return found
-    doubted = doubtful(transcripts, centers, inferred)
-    if not doubted:
-        return found
-    sentence = f"{_Place('cluster', '').name(doubted)} may be nothing but noise"
-    reason = Reason(kind="clusters", sentence=sentence, clusters=tuple(doubted))
-    return replace(found, reasons=(*found.reasons, reason))
+    return replace(found, reasons=(*found.reasons, *_about_clusters(transcripts, centers, inferred)))
 
 
 def judge_measure(
@@ -107,7 +103,7 @@ def judge_measure(
         The verdict.
     """
     rounds = evidence.rounds
-    numbers = range(max(len(rounds) - 1, 0) if method == "consistency" else 0, len(rounds))
+    numbers = _held_against(evidence, method)
     found = Verdict(
         reasons=tuple(_about_records(evidence)),
         records=records_of(evidence.context, rounds),
@@ -121,24 +117,50 @@ def judge_measure(
         place = _Place("part", "") if last is None else _Place("cell", f" of round {last + 1}")
         centers = points[:1] if last is None else rounds[last].query.centers  # type: ignore[attr-defined]
     clusters = Clusters(centers, points, weights)
-
-    def held_against(answers: Iterable[tuple[int, Array]]) -> list[Misfit]:
-        return [m for t, answer in answers for m in misfits_of(evidence.context, t, rounds[t], answer, clusters)]
-
-    misfits = held_against((t, expected_answer(rounds[t], points, weights)) for t in numbers)
-    surprises = held_against((t, np.asarray(answer, dtype=np.float64)) for t, answer in (predictions or {}).items())
-    deciding = _deciding(evidence)
-    certain = _certain([misfit for misfit in misfits if misfit.round in deciding])
+    certain = certain_misfits(evidence, clusters, method=method)
     wrong = [misfit for misfit in certain if misfit.importance >= 1.0]
     noted = [misfit for misfit in certain if misfit.importance < 1.0]
-    noted += _certain([misfit for misfit in misfits if misfit.round not in deciding])
-    unforeseen = [misfit for misfit in _certain(surprises) if misfit.importance >= 1.0]
+    noted += _certain(_own_misfits(evidence, clusters, sorted(set(numbers) - _deciding(evidence))))
+    foreseen = ((t, np.asarray(answer, dtype=np.float64)) for t, answer in (predictions or {}).items())
+    unforeseen = [m for m in _certain(_misfits(evidence, clusters, foreseen)) if m.importance >= 1.0]
     domain = evidence.context.domain
     return replace(
         found,
         reasons=(*found.reasons, *_reasons(domain, place, wrong)),
         notes=(*_notes(domain, noted), *_surprises(domain, unforeseen)),
     )
+
+
+def certain_misfits(evidence: Evidence, clusters: Clusters, *, method: str = "maxent") -> list[Misfit]:
+    """What the rounds that decide measured and the inferred data do not have, by more than noise, large or small.
+
+    Args:
+        evidence: the rounds.
+        clusters: the inferred data by cluster.
+        method: how they were inferred.
+
+    Returns:
+        The misfits; any at all in less than 1% of transcripts that the data explain.
+    """
+    return _certain(
+        _own_misfits(evidence, clusters, sorted(_deciding(evidence) & set(_held_against(evidence, method))))
+    )
+
+
+def _held_against(evidence: Evidence, method: str) -> range:
+    """The rounds that data are held against: all of them, or the last, of which those of the consistency step are."""
+    n = len(evidence.rounds)
+    return range(max(n - 1, 0) if method == "consistency" else 0, n)
+
+
+def _own_misfits(evidence: Evidence, clusters: Clusters, numbers: Sequence[int]) -> list[Misfit]:
+    rounds = evidence.rounds
+    own = ((t, expected_answer(rounds[t], clusters.points, clusters.weights)) for t in numbers)
+    return _misfits(evidence, clusters, own)
+
+
+def _misfits(evidence: Evidence, clusters: Clusters, answers: Iterable[tuple[int, Array]]) -> list[Misfit]:
+    return [m for t, answer in answers for m in misfits_of(evidence.context, t, evidence.rounds[t], answer, clusters)]
 
 
 def warn_of(verdict: Verdict, *, stacklevel: int) -> None:
@@ -199,6 +221,19 @@ def _about_records(evidence: Evidence) -> Iterator[Reason]:
     if max(found.estimate / declared, declared / found.estimate) > _FACTOR:
         sentence = f"it {found.sentence}, and {declared:,} were declared"
         yield Reason(kind="declared", sentence=sentence, numbers=numbers | {"declared": float(declared)})
+
+
+def _about_clusters(
+    transcripts: Transcript | Sequence[Transcript], centers: Array | None, inferred: InferredDataset
+) -> Iterator[Reason]:
+    noise = doubtful(transcripts, centers, inferred)
+    if noise:
+        sentence = f"{_Place('cluster', '').name(noise)} may be nothing but noise"
+        yield Reason(kind="clusters", sentence=sentence, clusters=tuple(noise))
+    shared = never_counted(transcripts, centers, inferred)
+    if shared:
+        sentence = f"no round counted {_Place('cluster', '').name(shared)} apart from others: there may be fewer"
+        yield Reason(kind="apart", sentence=sentence, clusters=tuple(shared))
 
 
 def _reasons(domain: Domain, place: _Place, misfits: Sequence[Misfit]) -> list[Reason]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from recoup.inference.records import Records
 
 _MOST_SAID = 4  # reasons in one sentence; the data have all of them
-Kind = Literal["records", "declared", "column", "size", "round", "clusters", "prediction"]
+Kind = Literal["records", "declared", "column", "size", "round", "clusters", "apart", "prediction"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,8 @@ class Reason:
         kind: "records", they cannot be told from none; "declared", they are far from the declared number; "column",
             the inferred data miss what was measured in it; "size", they miss how many records were counted in a
             cluster; "round", they miss a part of an answer of another kind; "clusters", some may be nothing but noise;
-            "prediction", a round was not foreseen by those before it.
+            "apart", some were never counted apart from others; "prediction", a round was not foreseen by those before
+            it.
         sentence: the same in words, without an end.
         columns: those that it is about: names, or numbers where columns have none.
         clusters: those that it is about: rows of the centres, or cells of the last round with sums where no centres
@@ -94,7 +95,7 @@ class Verdict:
             said = [reason.sentence for reason in self.reasons[:_MOST_SAID]]
             left = len(self.reasons) - len(said)
             return f"Doubtful: {'; '.join(said)}{f'; and {left} more' if left else ''}."
-        if self.notes:
+        if any(note.kind != "prediction" for note in self.notes):
             return "Good: the inferred data explain the rounds in all that matters."
         if self.n_rounds:
             return "Good: the inferred data explain every round, as far as its noise tells."

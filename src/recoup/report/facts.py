@@ -13,6 +13,7 @@ from recoup.queries.base import Array
 from recoup.report.choice import choice_facts
 from recoup.report.fit import fit_facts
 from recoup.report.journey import journey_facts
+from recoup.report.numbers import known
 from recoup.report.plain import gather_plain, has_clusters
 from recoup.report.privacy import privacy_facts, promise_facts
 from recoup.report.profiles import profile_facts
@@ -145,6 +146,7 @@ def gather_model(
             "columns": [bound["column"] for bound in bounds],
             "spans": [bound["high"] - bound["low"] for bound in bounds],
             "level": None,
+            "withheld": [],
             "rows": rows,
         },
         "fit": None,
@@ -181,13 +183,17 @@ def _centers(result: Result) -> dict[str, Any]:
     columns, found = result.shown.columns, result.intervals
     rows = []
     for k in np.sort(result.shown.clusters):
-        low = None if found is None else [float(v) for v in found.center_low[k, columns]]
-        high = None if found is None else [float(v) for v in found.center_high[k, columns]]
+        low = None if found is None else [known(v) for v in found.center_low[k, columns]]
+        high = None if found is None else [known(v) for v in found.center_high[k, columns]]
         values = [float(v) for v in result.centers[k, columns]]
         rows.append({"label": int(k), "values": values, "low": low, "high": high, "size": float(result.sizes[k])})
     return {
         "columns": [result.columns[j] for j in columns],
         "spans": [float(result.spans[j]) for j in columns],
         "level": None if found is None else found.level,
+        "withheld": [
+            {"cluster": k, "column": None if j is None else result.columns[j], "reason": reason}
+            for k, j, reason in (() if found is None else found.withheld)
+        ],
         "rows": rows,
     }

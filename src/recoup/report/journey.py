@@ -188,7 +188,9 @@ def _interval(result: Result) -> dict[str, Any] | None:
         return None
     # By bounds alone: an end of an interval may lie outside a ball.
     low, high = np.array(domain.low), np.array(domain.high)
-    ends = [2.0 * (side - low) / (high - low) - 1.0 for side in (found.center_low, found.center_high)]
+    # One that is withheld has no length, so that nothing is drawn.
+    sides = [np.where(np.isnan(side), result.centers, side) for side in (found.center_low, found.center_high)]
+    ends = [2.0 * (side - low) / (high - low) - 1.0 for side in sides]
     return {"level": found.level, "low": _encoded(ends[0], result), "high": _encoded(ends[1], result)}
 
 
@@ -206,8 +208,8 @@ def _view(result: Result, j: int) -> list[float]:
     ends = [weighted_quantile(points, weights, _TAIL), weighted_quantile(points, weights, 1.0 - _TAIL)]
     left, right = min(ends[0], result.centers[:, j].min()), max(ends[1], result.centers[:, j].max())
     if result.intervals is not None:
-        left = min(left, result.intervals.center_low[:, j].min())
-        right = max(right, result.intervals.center_high[:, j].max())
+        left = np.fmin(left, np.fmin.reduce(result.intervals.center_low[:, j]))
+        right = np.fmax(right, np.fmax.reduce(result.intervals.center_high[:, j]))
     margin = 0.06 * (right - left) + 1e-6 * (high - low)
     left, right = float(max(low, left - margin)), float(min(high, right + margin))
     return [left, right] if right - left < _ZOOM_FROM * (high - low) else [low, high]

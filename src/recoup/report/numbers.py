@@ -31,6 +31,15 @@ def in_units(value: float, span: float) -> str:
     return _signed(text)
 
 
+def known(value: float) -> float | None:
+    """The number, or none where there is none to tell.
+
+    >>> known(2.5), known(float("nan"))
+    (2.5, None)
+    """
+    return float(value) if isfinite(value) else None
+
+
 def count(value: float) -> str:
     """A number of records.
 

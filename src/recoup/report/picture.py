@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recoup.report.blocks import Facts, legend_of, more, section, table
 from recoup.report.markup import Markup, element, join
-from recoup.report.numbers import count, in_units, share
+from recoup.report.numbers import count, in_units, listed, share
 
 _LEADS = {
     "maxent": "Step through the rounds: what inference made of all answers so far, and where each answer alone would "
@@ -55,6 +55,8 @@ def centers(facts: Facts) -> Markup:
         text = in_units(row["values"][j], spans[j])
         if row["low"] is None:
             return join(text)
+        if row["low"][j] is None:
+            return join(text, " ", element("small", "(withheld)"))
         ends = f"({in_units(row['low'][j], spans[j])} to {in_units(row['high'][j], spans[j])})"
         return join(text, " ", element("small", ends))
 
@@ -65,7 +67,23 @@ def centers(facts: Facts) -> Markup:
     sized = any(row["size"] is not None for row in found["rows"])
     header = ["cluster", *(["records"] if sized else []), *found["columns"]]
     level = "" if found["level"] is None else f", with {share(found['level'])} intervals"
-    return table(header, rows, f"Centres in the units of the columns{level}")
+    return join(table(header, rows, f"Centres in the units of the columns{level}"), _withheld(found))
+
+
+def _withheld(found: Facts) -> Markup | None:
+    """Which intervals are not given, and why: clusters that lack the same ones for the same reason together."""
+    columns: dict[tuple[int, str], list[str]] = {}
+    for one in found["withheld"]:
+        columns.setdefault((one["cluster"], one["reason"]), []).append(one["column"] or "size")
+    clusters: dict[tuple[str, str], list[str]] = {}
+    for (k, reason), names in columns.items():
+        every = len(names) == len(found["columns"]) and "size" not in names
+        clusters.setdefault(("all columns" if every else listed(names), reason), []).append(str(k))
+    sentences = [
+        f"{'Clusters' if len(numbers) > 1 else 'Cluster'} {listed(numbers)}, {names}: {reason}."
+        for (names, reason), numbers in clusters.items()
+    ]
+    return element("p", "Withheld intervals. ", " ".join(sentences), class_="soft") if sentences else None
 
 
 def _gain(gain: Facts | None) -> str:

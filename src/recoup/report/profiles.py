@@ -9,7 +9,7 @@ import numpy as np
 from recoup.algorithms.adaptive import weighted_quantile
 from recoup.inference.doubt import doubtful
 from recoup.queries.base import Array
-from recoup.report.numbers import count, in_units, listed, share
+from recoup.report.numbers import count, in_units, known, listed, share
 from recoup.report.result import Result
 
 # In standard deviations of the whole: from where on a centre counts as different, and as very different.
@@ -93,8 +93,8 @@ def _cluster(
     facts = {
         "label": k,
         "size": size,
-        "size_low": None if found is None else float(found.size_low[k]),
-        "size_high": None if found is None else float(found.size_high[k]),
+        "size_low": None if found is None else known(found.size_low[k]),
+        "size_high": None if found is None else known(found.size_high[k]),
         "share": size / total,
         "doubtful": doubted,
     }
@@ -112,11 +112,11 @@ def _row(result: Result, k: int, j: int, inside: Any, of: dict[str, Any]) -> dic
         deviation = _deviation(column, weights)
         q10, q90 = weighted_quantile(column, weights, 0.1), weighted_quantile(column, weights, 0.9)
     found = result.intervals
-    low = None if found is None else float(found.center_low[k, j])
-    high = None if found is None else float(found.center_high[k, j])
+    low = None if found is None else known(found.center_low[k, j])
+    high = None if found is None else known(found.center_high[k, j])
     difference = (center - of["mean"]) / of["deviation"] if of["deviation"] > 0 else 0.0
     # A difference that the interval does not bear out is not one to tell colleagues about.
-    sure = low is None or high is None or not low <= of["mean"] <= high
+    sure = found is None or (low is not None and high is not None and not low <= of["mean"] <= high)
     size = "much " if abs(difference) >= _VERY_DIFFERENT else ""
     trait = f"{size}{'higher' if difference > 0 else 'lower'}" if abs(difference) >= _DIFFERENT and sure else None
     return {
