@@ -16,6 +16,7 @@ from recoup.ledger import Ledger
 
 Observation = dict[str, Any]
 _DRAWN = "drawn: "  # what differs between any two runs, and must
+_CHECKSUM = re.compile(r"sha256:[0-9a-f]{64}")  # of a text that holds such a name
 _HEX_NAME = re.compile(r"\b[0-9a-f]{32}\b")  # the name of a run or of a ledger, drawn anew for each
 
 
@@ -78,9 +79,11 @@ def names_that_repeat(one: Observation, again: Observation) -> list[str]:
 
 def _without_names(value: Any, folder: str) -> Any:
     """What was seen, without the folder and without names that differ between any two runs."""
-    if isinstance(value, bytes):
-        return _HEX_NAME.sub("RUN", value.decode("latin-1"))
-    return _HEX_NAME.sub("RUN", value.replace(folder, "FOLDER")) if isinstance(value, str) else value
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    if not isinstance(text, str):
+        return value
+    text, n_names = _HEX_NAME.subn("RUN", text.replace(folder, "FOLDER"))
+    return _CHECKSUM.sub("CHECKSUM", text) if n_names else text
 
 
 def _names(value: Any) -> list[str]:
@@ -121,7 +124,7 @@ def _files(folder: Path) -> Observation:
             seen[f"size of {name}"] = path.stat().st_size
         elif not path.name.startswith("table"):
             text = path.read_bytes().decode("utf-8", "replace").replace(str(folder), "FOLDER")
-            seen[name] = _HEX_NAME.sub("RUN", text)
-            seen[f"{_DRAWN}names in {name}"] = _HEX_NAME.findall(text)
+            seen[name] = _without_names(text, str(folder))
+            seen[f"{_DRAWN}names in {name}"] = _names(text)
             seen[f"size of {name}"] = len(text)
     return seen
