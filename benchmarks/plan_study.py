@@ -4,8 +4,8 @@ python benchmarks/plan_study.py [--list chosen added checked drawn] [--seeds 3] 
 
 The constants of the law were chosen on the tables of the first list, and what the plan does not tell on the first
 three. The shapes of the fourth were drawn at random, once, and looked at only after that: it is the check. A number is
-right if it is within a factor of three; "less than 0.3%" is right if the measured excess is less. The measured excess is
-the geometric mean over fits of the within-cluster sum of squares of the released centres, relative to the best that
+right if it is within a factor of three; "less than 0.3%" is right if the measured excess is less. The measured excess
+is the geometric mean over fits of the within-cluster sum of squares of the released centres, relative to the best that
 Lloyd's iteration reaches on the records, from the released centres and from scikit-learn's five starts, less 1. Pure
 epsilon; N is declared; columns lie in [-1, 1]. The noise is simulated: NOT PRIVATE.
 """
