@@ -226,7 +226,7 @@ def _holder(path: Path, how: str) -> int:
             connection.execute(how)
             connection.execute(
                 "INSERT INTO entry (run, purpose, measure, amount, spent_after, pure_after, rho_after, n_zcdp_after,"
-                " time, library) VALUES ('', '', 'pure', '1/4', '1/4', '1/4', '1/32', 0, '', '')"
+                " time, library, unit) VALUES ('', '', 'pure', '1/4', '1/4', '1/4', '1/32', 0, '', '', '')"
             )
             os.write(writing, b"!")
             time.sleep(300)
