@@ -41,8 +41,8 @@ def continued(path: str | os.PathLike[str] | None, fresh: Transcript, ledger: Le
     old = Transcript.load(path)
     if old.foreign:
         raise TranscriptError(f"{path} was made elsewhere: it can be read, and not continued.")
-    if old.context.csv_dialect is None and fresh.context.csv_dialect == "lines":
-        # Before dialects were declared, this was how all CSV was read.
+    if old.payment is None and old.context.csv_dialect is None and fresh.context.csv_dialect == "lines":
+        # Before dialects were declared, and payments named, this was how all CSV was read.
         old = replace(old, context=replace(old.context, csv_dialect="lines"))
     same = (
         old.context.to_json() == fresh.context.to_json()

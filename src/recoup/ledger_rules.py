@@ -27,7 +27,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from recoup.accounting import Amount, Price, as_fraction, epsilon_of_rho, rho_of
-from recoup.errors import BudgetError, LedgerUnitError
+from recoup.errors import BudgetError, LedgerUnitError, ParameterError
 from recoup.unit import Unit
 
 _MOST_BITS = 4096
@@ -149,7 +149,16 @@ class State(NamedTuple):
                 "several of one person. Nothing was charged. Declare once the smallest number of records per person "
                 "that any of its releases had: Ledger(path).declare(records_per_person=1)."
             )
+        if not isinstance(priced, Unit):
+            raise ParameterError(f"unit is a {type(priced).__name__}: give a recoup.unit.Unit.")
         unit = self.unit or priced
+        if unit.kind != priced.kind:
+            raise LedgerUnitError(
+                f"{name} counts what is lost by {unit}, and the release is for {priced}: lines and records are not "
+                "alike, and neither can be converted. Nothing was charged. Keep a ledger for each (one that is made "
+                "without records_per_person takes the unit of its first release), or read the file in the dialect of "
+                "the releases before."
+            )
         if not unit.covers(priced):
             raise LedgerUnitError(
                 f"{name} counts what is lost by {unit}, and the release is for {priced}: what was charged before would "

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import recoup
 from recoup.cli import app
 from recoup.curator.source import open_source
-from recoup.errors import ParameterError, TranscriptError, TranscriptFormatError
+from recoup.curator.tables import open_table
+from recoup.errors import DataError, ParameterError, TranscriptError, TranscriptFormatError
 from recoup.inference.evidence import added_up
 from recoup.inference.inferred import InferredDataset
 from recoup.queries.grid import GridQuery
@@ -116,7 +119,8 @@ def release(folder: Path, dialect: str, **more: object) -> Transcript:
 def without_dialect(path: Path) -> None:
     """As a version wrote it that knew no dialects."""
     value = json.loads(path.read_text())
-    del value["context"]["csv_dialect"], value["checksum"]
+    del value["context"]["csv_dialect"], value["checksum"], value["payment"]
+    value["schema_version"] = 1
     path.write_text(json.dumps(value | {"checksum": _checksum(value)}))
 
 
@@ -149,8 +153,7 @@ def test_a_release_is_continued_in_its_own_dialect(tmp_path: Path) -> None:
         assert len(release(tmp_path, dialect, resume=True).rounds) == 2
         (tmp_path / "t.json").unlink()
     # One of an earlier version was read by lines.
-    with pytest.raises(KeyboardInterrupt):
-        release(tmp_path, "lines", on_round=stop)
+    release(tmp_path, "lines")
     without_dialect(tmp_path / "t.json")
     with pytest.raises(TranscriptError, match="dialect"):
         release(tmp_path, "rfc4180", resume=True)
@@ -175,3 +178,38 @@ def test_inferred_data_and_the_report_say_it_too(tmp_path: Path) -> None:
     ]
     with pytest.raises(ParameterError, match="other units"):
         added_up([privacy, none])
+
+
+def test_rounds_about_records_do_not_become_rounds_about_lines(tmp_path: Path) -> None:
+    class Stop(Exception):
+        pass
+
+    def stop(n_rounds: int) -> None:
+        if n_rounds == 2:
+            raise Stop
+
+    x = np.random.default_rng(0).uniform(size=(200, 2))
+    pd.DataFrame(x, columns=["a", "b"]).to_csv(tmp_path / "c.csv", index=False)
+    algorithm, domain = recoup.KMeans(n_clusters=2, n_rounds=4), recoup.Box([0, 0], [1, 1], ("a", "b"))
+    terms = {"domain": domain, "epsilon": 1, "path": tmp_path / "t.json"}
+    with pytest.raises(Stop):
+        recoup.release(algorithm, pd.DataFrame(x, columns=["a", "b"]), on_round=stop, **terms)
+    for dialect in ("lines", "rfc4180"):
+        with pytest.raises(TranscriptError, match="dialect of CSV"):
+            recoup.release(algorithm, tmp_path / "c.csv", resume=True, csv_dialect=dialect, **terms)
+
+
+@pytest.mark.parametrize(
+    "names", [("p.csv", "p.tsv"), ("p.csv", "p.CSV"), ("p.csv.gz", "p.csv"), ("p.csv.GZ", "p.tsv")]
+)
+def test_a_table_that_is_there_with_two_endings_is_refused(names: tuple[str, str], tmp_path: Path) -> None:
+    for name in names:
+        text = b"a\n1\n"
+        (tmp_path / name).write_bytes(gzip.compress(text) if name.lower().endswith(".gz") else text)
+    with pytest.raises(DataError, match="twice"):
+        open_table(tmp_path, ("a",))
+
+
+def test_the_ending_of_a_compression_may_have_any_case(tmp_path: Path) -> None:
+    (tmp_path / "p.csv.GZ").write_bytes(gzip.compress(b"a\n1\n2\n"))
+    assert sum(len(block) for block in open_table(tmp_path / "p.csv.GZ", ("a",)).blocks()) == 2

@@ -445,14 +445,14 @@ def test_a_plan_says_where_it_does_not_know_and_where_little_is_lost():
 
 
 def test_what_is_needed_is_whole_records_and_enough_for_the_law():
-    terms = ("plan", "--columns", "2", "-k", "3", "--epsilon", "1", "--n-records", "1000", "--excess")
+    terms = ("plan", "--columns", "2", "-k", "3", "--epsilon", "0.1", "--n-records", "10000", "--excess")
     value = json.loads(run(*terms, "0.01", "--json").stdout)
-    assert value["records_needed"] == 1098
-    assert "1098 records at this epsilon" in run(*terms, "0.01").stderr
-    # The law alone would ask for 48.
+    assert value["records_needed"] == 10_976
+    assert "10,976 records at this epsilon" in run(*terms, "0.01").stderr
+    # The law alone would ask for 480.
     value = json.loads(run(*terms, "0.5", "--json").stdout)
-    assert value["records_needed"] == 500
-    assert value["epsilon_needed"] == pytest.approx(0.3)
+    assert value["records_needed"] == 5_000
+    assert value["epsilon_needed"] == pytest.approx(0.03)
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def plan(
         text = f"For an excess of {excess:g}: {counted(int(wanted['records_needed']), 'record')} at this epsilon"
         if "epsilon_needed" in wanted:
             text += f", or epsilon {wanted['epsilon_needed']:.3g} with {counted(n_records or 0, 'record')}"
-        say(text + " (within a factor of three for about five of six tables that were measured).")
+        say(text + " (within a factor of three for nine of ten tables that were measured).")
 
 
 def _needed(excess: float, clusters: int, columns: int, context: Context) -> dict[str, float]:
@@ -152,8 +152,8 @@ def _show(planned: Plan) -> None:
             least = planned.relative_excess <= LEAST_EXCESS
             size = f"less than {100 * LEAST_EXCESS:g} %" if least else f"about {100 * planned.relative_excess:.2g} %"
             out.say(
-                f"Expected: a within-cluster sum of squares {size} above non-private k-means (within a factor of "
-                "three for about five of six tables that were measured)."
+                f"Expected: a within-cluster sum of squares {size} above non-private k-means"
+                f"{'' if least else ', within a factor of three'} (right for nine of ten tables that were measured)."
             )
         return
     if planned.expected_displacement is None or planned.expected_excess is None:

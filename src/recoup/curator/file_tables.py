@@ -21,7 +21,17 @@ from recoup.curator.arrow import blocks_of, check_numeric, columns_of
 from recoup.curator.blocks import Table, bounded_rows
 from recoup.curator.columns import Columns
 from recoup.curator.csv_records import CSV_RECORD_BYTES, Form, header_then_bytes, number_of, numbers_of
-from recoup.curator.paths import DELIMITERS, IPC, PARQUET, Part, each_naming_only, kind_of, naming_only, parts_of
+from recoup.curator.paths import (
+    DELIMITERS,
+    IPC,
+    PARQUET,
+    Part,
+    compression_of,
+    each_naming_only,
+    kind_of,
+    naming_only,
+    parts_of,
+)
 from recoup.curator.prefetch import prefetched
 from recoup.curator.schema import listed, select
 from recoup.errors import DataError, UnreadableFileError
@@ -242,7 +252,7 @@ def _open_csv(path: Path, shown: str, form: Form) -> _File:
 
     def reader(positions: list[int]) -> Reader:
         def read(block_rows: int) -> Generator[Columns, None, None]:
-            with pa.input_stream(str(path)) as stream:
+            with pa.input_stream(str(path), compression=compression_of(path)) as stream:
                 chunks = header_then_bytes(stream, form)
                 if next(chunks, b"").removesuffix(b"\r") != header:
                     raise _changed(shown)
@@ -260,7 +270,7 @@ def _header(path: Path, shown: str, form: Form) -> bytes:
     found = next((kind for magic, kind in _OTHER_KINDS.items() if start.startswith(magic)), None)
     if path.suffix.lower() in DELIMITERS and found is not None:
         raise UnreadableFileError(f"{shown!r} is named as CSV but holds {found}. Rename it.")
-    with pa.input_stream(str(path)) as stream:
+    with pa.input_stream(str(path), compression=compression_of(path)) as stream:
         header = next(header_then_bytes(stream, form), b"").removesuffix(b"\r")
     if not header or len(header) > CSV_RECORD_BYTES or b"\0" in header:
         raise UnreadableFileError(f"{shown!r} has no first line, in UTF-8, that names its columns.")

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
 PARQUET: Final = {".parquet", ".pq"}
 IPC: Final = {".feather", ".arrow", ".ipc"}
-_COMPRESSIONS: Final = {".gz", ".bz2", ".zst", ".lz4"}
+_COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 # Their folders also hold files of deleted and of older records, which only their own reader can tell apart.
 _VERSIONED: Final = {"_delta_log": "Delta", ".hoodie": "Hudi"}
 
@@ -69,6 +69,15 @@ def kind_of(path: Path) -> str:
     return suffix if suffix in DELIMITERS or (inner is path and suffix in PARQUET | IPC) else ""
 
 
+def compression_of(path: Path) -> str | None:
+    """The compression that the name tells, in letters of either case; none where it tells none.
+
+    >>> compression_of(Path("a.csv.GZ"))
+    'gzip'
+    """
+    return _COMPRESSIONS.get(path.suffix.lower())
+
+
 def parts_of(folder: Path) -> list[Part]:
     """Find the files of a folder and of the folders in it, in order of their paths.
 
@@ -95,15 +104,17 @@ def parts_of(folder: Path) -> list[Part]:
             f"The folder {str(folder)!r} holds {' and '.join(families)} files. Keep one kind, so that no record is "
             "read twice."
         )
-    seen: set[Path] = set()
+    seen: set[tuple[Path, str]] = set()
     for part in parts:
         plain = part.path.with_suffix("") if part.path.suffix.lower() in _COMPRESSIONS else part.path
-        if plain in seen:
+        # Copies of one table differ in the ending, and on some disks in its letters.
+        name = (plain.parent, plain.stem.casefold())
+        if name in seen:
             raise DataError(
-                f"{shown_path(plain, part.partition)!r} is there twice, also compressed. Keep one, so that no record "
-                "is read twice."
+                f"{shown_path(plain, part.partition)!r} is there twice, also compressed or with another ending. Keep "
+                "one, so that no record is read twice."
             )
-        seen.add(plain)
+        seen.add(name)
     return parts
 
 

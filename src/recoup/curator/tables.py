@@ -71,7 +71,7 @@ def open_table(
     >>> [block.tolist() for block in table.blocks()]
     [[[1.0, 2.0], [3.0, 4.0]]]
     """
-    if csv_dialect not in CSV_UNITS:
+    if not (isinstance(csv_dialect, str) and csv_dialect in CSV_UNITS):
         raise ParameterError(f"csv_dialect={csv_dialect!r}: choose one of {', '.join(CSV_UNITS)}.")
     wanted = None if columns is None else tuple(columns)
     if wanted is not None and len(set(wanted)) < len(wanted):

@@ -238,11 +238,8 @@ def _check_same_terms(transcripts: Sequence[Transcript]) -> None:
                 f"transcripts 1 and {i} have different domains (columns, bounds or shape): one inferred data set "
                 "cannot answer both. Release them over the same domain."
             )
-        if other.records_per_person != first.records_per_person:
-            raise ParameterError(
-                f"transcripts 1 and {i} have different neighbours: {first.records_per_person} and "
-                f"{other.records_per_person} records per person."
-            )
+        if other.unit != first.unit:
+            raise ParameterError(f"transcripts 1 and {i} have different neighbours: {first.unit} and {other.unit}.")
         if item.neighbours != transcripts[0].neighbours:
             raise ParameterError(
                 f"transcripts 1 and {i} have different neighbours: {transcripts[0].neighbours} and {item.neighbours}."

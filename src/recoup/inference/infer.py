@@ -100,8 +100,10 @@ def infer(
         positive_whole(value, name)
         for value, name in ((n_points, "n_points"), (n_steps, "n_steps"), (n_chains, "n_chains"))
     )
-    if not (isinstance(proposal_variance, Real) and np.isfinite(proposal_variance) and proposal_variance > 0):
+    is_number = isinstance(proposal_variance, Real) and not isinstance(proposal_variance, bool)
+    if not (is_number and np.isfinite(proposal_variance) and proposal_variance > 0):
         raise ParameterError(f"proposal_variance={proposal_variance!r}: give a positive number.")
+    _check_reading(target_scale, correction, raw)
     reading = _reading(evidence, proposal_variance, target_scale, correction, raw) if method == "mcmc" else None
     rng = seeded(random_state)
     for reason in reasons_against(evidence) if warn and method != "consistency" else ():
@@ -119,14 +121,19 @@ def infer(
     return found
 
 
-def _reading(evidence: Evidence, variance: float, target_scale: str, correction: str, raw: bool) -> Reading | None:
-    """How the paper's sampler is to read the rounds; none where it cannot, and then nothing may be asked of it."""
+def _check_reading(target_scale: object, correction: object, raw: object) -> None:
     for name, value, choices in (
         ("target_scale", target_scale, ("auto", "one", "noise")),
         ("correction", correction, ("component", "mixture")),
     ):
-        if value not in choices:
-            raise ParameterError(f"{name}={value!r}: choose one of {', '.join(choices)}.")
+        if not (isinstance(value, str) and value in choices):
+            raise ParameterError(f"{name}={value!r:.60}: choose one of {', '.join(choices)}.")
+    if not isinstance(raw, bool | np.bool_):
+        raise ParameterError(f"raw={raw!r:.60}: give True or False.")
+
+
+def _reading(evidence: Evidence, variance: float, target_scale: str, correction: str, raw: bool) -> Reading | None:
+    """How the paper's sampler is to read the rounds; none where it cannot, and then nothing may be asked of it."""
     if _has_means_alone(evidence):
         if target_scale == "auto":
             largest = max((float(r.scales.max()) for r in evidence.rounds), default=1.0)

@@ -59,7 +59,8 @@ def judge(
 
     >>> from recoup import Box, KMeans, infer, release
     >>> x = np.random.default_rng(0).uniform(size=(5000, 2))
-    >>> transcript = release(KMeans(n_clusters=3), x, domain=Box([0, 0], [1, 1]), epsilon=5)
+    >>> terms = {"domain": Box([0, 0], [1, 1]), "epsilon": 5, "noise": "simulated", "random_state": 0}
+    >>> transcript = release(KMeans(n_clusters=3), x, **terms)
     >>> judge(transcript, infer(transcript, random_state=0)).status
     'good'
     """
@@ -289,7 +290,7 @@ def _notes(domain: Domain, misfits: Sequence[Misfit]) -> Iterator[Reason]:
     for t, found, about in _by_round(domain, misfits):
         small = max(misfit.importance for misfit in found) < 1.0
         why = "by too little to matter" if small else "and a later round was asked where the clusters are"
-        sentence = f"round {t + 1}: {about} differ from the inferred data by more than noise, {why}"
+        sentence = f"round {t + 1}, {about}: measured and inferred values differ by more than noise, {why}"
         yield _note(domain, found[0].kind, t, found, sentence)
 
 
