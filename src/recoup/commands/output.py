@@ -44,7 +44,7 @@ def counted(n: int, thing: str) -> str:
     >>> counted(1, "round"), counted(2, "round")
     ('1 round', '2 rounds')
     """
-    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
+    return f"{n} {thing}" if n == 1 else f"{n:,} {thing}s"
 
 
 def print_table(
