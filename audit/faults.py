@@ -67,10 +67,10 @@ def held_races(n: dict[str, int], seed: int) -> list[Finding]:
 
 
 def _believe_before() -> None:
-    import recoup.ledger_rules
+    import recoup.privacy.ledger_rules
 
-    recoup.ledger_rules.Totals.fits = lambda totals, budget: True  # type: ignore[method-assign,assignment]
-    recoup.ledger_rules.State.possible = True  # type: ignore[assignment,method-assign]
+    recoup.privacy.ledger_rules.Totals.fits = lambda totals, budget: True  # type: ignore[method-assign,assignment]
+    recoup.privacy.ledger_rules.State.possible = True  # type: ignore[assignment,method-assign]
 
 
 def refusals(n: dict[str, int], seed: int) -> list[Finding]:

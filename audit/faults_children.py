@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any, Final, Literal, NoReturn
 
 import recoup
-from recoup.mechanism import SecureNoise
+from recoup.privacy.mechanism import SecureNoise
 
 SOURCE: Final = str(Path(recoup.__file__).parent)
 PATIENCE: Final = 120.0  # seconds after which a child counts as hanging

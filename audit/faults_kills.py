@@ -105,8 +105,8 @@ def _checked(scenario: Scenario, folder: Path, ended: Ended, fate: Fate) -> list
 
 
 def _draw_first() -> None:
-    from recoup.ledger import Ledger
-    from recoup.mechanism import SecureNoise
+    from recoup.privacy.ledger import Ledger
+    from recoup.privacy.mechanism import SecureNoise
 
     charge, laplace, late = Ledger.charge, SecureNoise.laplace, []
 
@@ -123,14 +123,14 @@ def _draw_first() -> None:
 
 
 def _forget_the_pending_round() -> None:
-    from recoup.transcript import Transcript
+    from recoup.transcript.transcript import Transcript
 
     save = Transcript.save
     Transcript.save = lambda self, path: None if self.pending is not None else save(self, path)  # type: ignore[method-assign]
 
 
 def _save_in_place() -> None:
-    import recoup.transcript
+    import recoup.transcript.transcript
 
     def write(path: Any, content: str) -> None:
         descriptor, data = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), content.encode()
@@ -138,22 +138,22 @@ def _save_in_place() -> None:
             os.write(descriptor, data[start : start + 1024])
         os.close(descriptor)
 
-    recoup.transcript.write_whole = write  # type: ignore[attr-defined,assignment]
+    recoup.transcript.transcript.write_whole = write  # type: ignore[attr-defined,assignment]
 
 
 def _create_in_place() -> None:
-    import recoup.ledger
+    import recoup.privacy.ledger
 
     @contextmanager
     def in_place(path: Path) -> Any:
         path.touch(exist_ok=False)
         yield path
 
-    recoup.ledger.appearing = in_place  # type: ignore[attr-defined,assignment]
+    recoup.privacy.ledger.appearing = in_place  # type: ignore[attr-defined,assignment]
 
 
 def _release_before_the_commit() -> None:
-    from recoup.ledger import Ledger
+    from recoup.privacy.ledger import Ledger
 
     charge, late = Ledger.charge, list[Callable[[], object]]()
 

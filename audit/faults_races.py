@@ -17,9 +17,9 @@ from typing import Any, Final
 from faults_scenarios import BOX, DELTA, EPSILON, TABLE, sound_ledger
 
 from recoup import KMeans, Ledger, Transcript, release
-from recoup.accounting import Price, rho_of
 from recoup.audit.findings import Finding
 from recoup.errors import BudgetExceededError, FileInUseError, LedgerError, RecoupError, TranscriptError
+from recoup.privacy.price import Price, rho_of
 
 _FORK: Final = multiprocessing.get_context("fork")
 _TENTH: Final = Price(measure="pure", amount=EPSILON / 10)

@@ -21,10 +21,10 @@ import numpy as np
 from faults_children import How, child
 
 from recoup import Box, KMeans, Ledger, Transcript, infer, release
-from recoup.accounting import Price
-from recoup.context import Context
 from recoup.errors import LedgerError
 from recoup.inference.inferred import InferredDataset
+from recoup.privacy.price import Price
+from recoup.transcript.context import Context
 
 BOX = Box((0.0, 0.0), (1.0, 1.0))
 TABLE = np.random.default_rng(0).uniform(size=(60, 2))
@@ -266,7 +266,7 @@ class Infer:
         self.transcript.save(folder / "t.json")
 
     def act(self, folder: Path) -> None:
-        from recoup.cli import main
+        from recoup.cli.app import main
 
         words = ["infer", str(folder / "t.json"), "-o", str(folder / "out"), "--method", "mcmc"]
         sys.argv = ["recoup", *words, "--steps", "30000", "--chains", "2"]

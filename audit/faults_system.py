@@ -249,7 +249,7 @@ def clock_back() -> list[Finding]:
         folder.mkdir()
 
         def act() -> None:
-            import recoup.ledger
+            import recoup.privacy.ledger
 
             now = [datetime(2030, 1, 1, tzinfo=UTC)]
 
@@ -259,7 +259,7 @@ def clock_back() -> list[Finding]:
                     now[0] -= timedelta(days=30)
                     return now[0]
 
-            recoup.ledger.datetime = Backwards  # type: ignore[attr-defined]
+            recoup.privacy.ledger.datetime = Backwards  # type: ignore[attr-defined]
             seconds = time.time
             start = seconds()
             time.time = lambda: 2 * start - seconds()

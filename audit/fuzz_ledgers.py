@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from fuzz_mutations import TEXTS, hostile
 
-from recoup.accounting import Price
-from recoup.ledger import Ledger
+from recoup.privacy.ledger import Ledger
+from recoup.privacy.price import Price
 
 _BUDGET: Final = ("id", "epsilon", "delta", "rho", "time", "library", "identifier", "unit")
 _ENTRY: Final = (

@@ -19,7 +19,6 @@ import numpy as np
 from fuzz_mutations import Case, json_text, spoilt, spoilt_bytes
 from fuzz_settings import BoundsFile, BoundsText, ConfigFile
 
-from recoup.accounting import Price
 from recoup.audit.subjects import BOX, Terms, ordinary_table, subjects
 from recoup.errors import (
     BudgetExceededError,
@@ -27,8 +26,9 @@ from recoup.errors import (
     RecoupError,
     TranscriptFormatError,
 )
-from recoup.foreign import foreign_from_json, load_foreign
-from recoup.transcript import Transcript
+from recoup.imported import foreign_from_json, load_foreign
+from recoup.privacy.price import Price
+from recoup.transcript.transcript import Transcript
 
 GOLDEN: Final = Path(__file__).resolve().parents[1] / "tests" / "golden"
 
@@ -208,7 +208,7 @@ class ForeignFile(ForeignValue):
 
 def spend(path: Path) -> None:
     """Everything that is done with a ledger."""
-    from recoup.ledger import Ledger
+    from recoup.privacy.ledger import Ledger
 
     ledger = Ledger(path, timeout=0.2)
     exported = ledger.export()
@@ -336,7 +336,7 @@ class RecordsFile:
 def _totalled(path: Path) -> None:
     from recoup.curator.source import open_source
     from recoup.domain import Box
-    from recoup.queries.voronoi import VoronoiQuery
+    from recoup.queries.cells import VoronoiQuery
 
     domain = Box((-1.0, -1.0), (1.0, 1.0), columns=("x", "y"))
     query = VoronoiQuery(centers=np.array([[-0.5, 0.0], [0.5, 0.0]]))

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from fuzz_mutations import TEXTS, Case, hostile, json_text, spoilt, spoilt_bytes
 
-from recoup.commands.bounds import read_columns
-from recoup.commands.config import read_config
-from recoup.commands.options import DomainName, declared_domain
+from recoup.cli.bounds import read_columns
+from recoup.cli.config import read_config
+from recoup.cli.options import DomainName, declared_domain
 from recoup.errors import BoundsError, ParameterError
 
 _COLUMNS: Final[tuple[dict[str, Any], ...]] = (
@@ -98,7 +98,7 @@ class ConfigFile:
     def __init__(self) -> None:
         import typer
 
-        from recoup.cli import app
+        from recoup.cli.app import app
 
         commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
         self.parameters = [commands[name].params for name in ("release", "cluster", "infer", "plan")]

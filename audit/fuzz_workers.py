@@ -159,7 +159,7 @@ def _serve(
 
     from fuzz_guard import Guard
 
-    from recoup import accounting
+    from recoup.privacy import price as accounting
 
     # The same numbers come again and again: what is slow about a budget is computed once.
     conversion = lru_cache(maxsize=100_000)(accounting._opendp_epsilon())

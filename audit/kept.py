@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from recoup._files import write_whole
 from recoup.audit.findings import HEADER, Finding
 from recoup.audit.page import source_digest, with_part
-from recoup.files import write_whole
 from recoup.version import __version__
 
 

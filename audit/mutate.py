@@ -32,17 +32,17 @@ SURVIVORS = Path(__file__).resolve().parent / "mutation-survivors.toml"
 TARGETS = (
     "src/recoup/curator/curator.py",
     "src/recoup/domain.py",
-    "src/recoup/continuation.py",
-    "src/recoup/ledger.py",
-    "src/recoup/ledger_rules.py",
-    "src/recoup/ledger_store.py",
-    "src/recoup/ledger_tables.py",
-    "src/recoup/mechanism.py",
+    "src/recoup/transcript/continuation.py",
+    "src/recoup/privacy/ledger.py",
+    "src/recoup/privacy/ledger_rules.py",
+    "src/recoup/privacy/ledger_store.py",
+    "src/recoup/privacy/ledger_tables.py",
+    "src/recoup/privacy/mechanism.py",
     *(f"src/recoup/queries/{name}.py" for name in ("base", "gradient", "grid", "histogram", "mixture", "moments")),
     *(f"src/recoup/queries/{name}.py" for name in ("registry", "simple", "voronoi")),
-    "src/recoup/rounds.py",
-    "src/recoup/transcript.py",
-    "src/recoup/unit.py",
+    "src/recoup/transcript/round.py",
+    "src/recoup/transcript/transcript.py",
+    "src/recoup/privacy/unit.py",
 )
 _UNIT = (
     "accounting",
@@ -366,8 +366,8 @@ def text_of(value: Mapping[str, Any]) -> str:
 
 def write(folder: Path, value: Mapping[str, Any]) -> None:
     """Keep a report in a folder and write its part of `trust.md`."""
+    from recoup._files import write_whole
     from recoup.audit.page import with_part
-    from recoup.files import write_whole
 
     write_whole(folder / "data" / "mutation.json", json.dumps(value, indent=1) + "\n")
     page = folder / "trust.md"

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from planted_bugs import GROUPS, PATCHES, header, missed_by
 
+from recoup._files import write_whole
 from recoup.audit.findings import Finding
 from recoup.audit.page import caught_by_attack, source_digest, with_part
 from recoup.audit.summary import Row, summary_rows
-from recoup.files import write_whole
 
 PART: Final = "overview"
 HEADER: Final = ("attack", "tries", "result", "planted bugs caught")

@@ -63,7 +63,7 @@ def try_bug(name: str) -> Result:
 
 
 def _audited(name: str, what: str, source: Path, catchers: tuple[str, ...]) -> Result:
-    command = [sys.executable, "-m", "recoup.cli", "audit", "--quick", "--json"]
+    command = [sys.executable, "-m", "recoup.cli.app", "audit", "--quick", "--json"]
     groups = dict.fromkeys(catcher.split(":")[0] for catcher in catchers)
     command += [word for group in groups for word in ("--only", group)]
     one_core = dict.fromkeys(("RECOUP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")

@@ -34,8 +34,8 @@ from dependencies import (
 )
 from sbom import SPEC_VERSION, cleaned
 
+from recoup._files import write_whole
 from recoup.audit.page import markers, with_part
-from recoup.files import write_whole
 from recoup.version import __version__
 
 PAGE: Final = ROOT / "docs" / "dependencies.md"

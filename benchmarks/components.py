@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import recoup
-from recoup.algorithms.pca import CovariancePCA, PowerPCA
+from recoup.algorithms.components import CovariancePCA, PowerPCA
 from recoup.algorithms.second_moments import signed
 from recoup.experiments.datasets import SETS, load
 

@@ -22,14 +22,14 @@ from scipy.stats import t as student
 from sklearn.cluster import KMeans as PlainKMeans
 
 import recoup
-from recoup.algorithms.eugkm import records_known, total_request
-from recoup.algorithms.initial import spread_centers
-from recoup.context import Context, Request
+from recoup.algorithms.kmeans.grid import records_known, total_request
+from recoup.algorithms.kmeans.initial import spread_centers
 from recoup.experiments.datasets import SETS, load
 from recoup.experiments.scoring import wcss
 from recoup.queries.base import Array
 from recoup.queries.histogram import HistogramQuery
-from recoup.transcript import Round
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import Round
 
 PAIRS = {
     "grid + DP-KMEANS": ("grid", "lloyd"),

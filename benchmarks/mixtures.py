@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from recoup import GaussianMixture, PrivateGaussianMixture
-from recoup.algorithms.gmm import Mixture, log_joint
+from recoup.algorithms.mixture import Mixture, log_joint
 from recoup.errors import PostprocessDeclined
 from recoup.experiments.datasets import SETS, load
 

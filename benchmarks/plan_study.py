@@ -24,9 +24,9 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from recoup import PrivateKMeans
-from recoup.context import Context
 from recoup.domain import Box
 from recoup.planner import LEAST_EXCESS, plan_adaptive
+from recoup.transcript.context import Context
 
 EPSILONS = (0.25, 1.0, 4.0)
 

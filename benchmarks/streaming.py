@@ -35,7 +35,7 @@ def one_round(path):
 
     import recoup
     from recoup.curator.source import open_source
-    from recoup.queries.voronoi import VoronoiQuery
+    from recoup.queries.cells import VoronoiQuery
 
     source = open_source(path, recoup.Box([-1.0] * D, [1.0] * D, NAMES))
     query = VoronoiQuery(centers=np.random.default_rng(1).uniform(-0.6, 0.6, (K, D)))

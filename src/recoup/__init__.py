@@ -12,34 +12,34 @@ from recoup.version import __version__
 
 if TYPE_CHECKING:
     from recoup import testing
-    from recoup.algorithms.adaptive import AdaptiveKMeans
-    from recoup.algorithms.eugkm import GridKMeans
-    from recoup.algorithms.gmm import GaussianMixture
-    from recoup.algorithms.hybrid import HybridKMeans
-    from recoup.algorithms.lloyd import KMeans
+    from recoup.algorithms.components import CovariancePCA, PowerPCA
+    from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
+    from recoup.algorithms.kmeans.grid import GridKMeans
+    from recoup.algorithms.kmeans.hybrid import HybridKMeans
+    from recoup.algorithms.kmeans.lloyd import KMeans
     from recoup.algorithms.logistic import LogisticRegression
-    from recoup.algorithms.pca import CovariancePCA, PowerPCA
+    from recoup.algorithms.mixture import GaussianMixture
+    from recoup.algorithms.register import register
     from recoup.domain import Box, L1Ball, L2Ball
     from recoup.driver import release
     from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
-    from recoup.foreign import load_foreign, transcript_from
+    from recoup.imported import load_foreign, transcript_from
     from recoup.inference.choose import suggest_clusters
     from recoup.inference.infer import infer
     from recoup.inference.inferred import InferredDataset
     from recoup.inference.refit import refit
-    from recoup.ledger import Ledger
-    from recoup.registration import register
-    from recoup.transcript import Round, Transcript
+    from recoup.privacy.ledger import Ledger
+    from recoup.transcript.transcript import Round, Transcript
 
 _HOMES = {
-    "AdaptiveKMeans": "recoup.algorithms.adaptive",
-    "GridKMeans": "recoup.algorithms.eugkm",
-    "GaussianMixture": "recoup.algorithms.gmm",
-    "HybridKMeans": "recoup.algorithms.hybrid",
-    "KMeans": "recoup.algorithms.lloyd",
+    "AdaptiveKMeans": "recoup.algorithms.kmeans.adaptive",
+    "GridKMeans": "recoup.algorithms.kmeans.grid",
+    "GaussianMixture": "recoup.algorithms.mixture",
+    "HybridKMeans": "recoup.algorithms.kmeans.hybrid",
+    "KMeans": "recoup.algorithms.kmeans.lloyd",
     "LogisticRegression": "recoup.algorithms.logistic",
-    "CovariancePCA": "recoup.algorithms.pca",
-    "PowerPCA": "recoup.algorithms.pca",
+    "CovariancePCA": "recoup.algorithms.components",
+    "PowerPCA": "recoup.algorithms.components",
     "Box": "recoup.domain",
     "L1Ball": "recoup.domain",
     "L2Ball": "recoup.domain",
@@ -47,17 +47,17 @@ _HOMES = {
     "PrivateKMeans": "recoup.estimators",
     "PrivatePCA": "recoup.estimators",
     "PrivateLogisticRegression": "recoup.estimators",
-    "load_foreign": "recoup.foreign",
-    "transcript_from": "recoup.foreign",
+    "load_foreign": "recoup.imported",
+    "transcript_from": "recoup.imported",
     "suggest_clusters": "recoup.inference.choose",
     "infer": "recoup.inference.infer",
     "InferredDataset": "recoup.inference.inferred",
     "refit": "recoup.inference.refit",
-    "Ledger": "recoup.ledger",
-    "register": "recoup.registration",
+    "Ledger": "recoup.privacy.ledger",
+    "register": "recoup.algorithms.register",
     "release": "recoup.driver",
-    "Round": "recoup.transcript",
-    "Transcript": "recoup.transcript",
+    "Round": "recoup.transcript.transcript",
+    "Transcript": "recoup.transcript.transcript",
 }
 
 __all__ = [

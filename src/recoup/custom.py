@@ -4,14 +4,14 @@
 """
 
 from recoup.algorithms.base import Algorithm, Clustering, Guarded, Refittable
-from recoup.algorithms.initial import uniform_points
+from recoup.algorithms.kmeans.initial import uniform_points
+from recoup.algorithms.register import register
 from recoup.algorithms.simple import SimpleAlgorithm
-from recoup.context import Context, Request
 from recoup.domain import Domain
 from recoup.queries.base import Block, Query, Sensitivity
 from recoup.queries.simple import SimpleQuery, bounded_block
-from recoup.registration import register
-from recoup.transcript import Round
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import Round
 
 __all__ = [
     "Algorithm",

@@ -14,13 +14,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from recoup.algorithms.initial import spread_centers
+from recoup.algorithms.kmeans.initial import spread_centers
 from recoup.domain import Array, Box
 from recoup.errors import DoubtfulResult
 from recoup.estimators import PrivateKMeans
 from recoup.generated import GeneratedTable, city_check_ins, gaussian_blobs
 from recoup.inference.inferred import InferredDataset
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 EPSILONS = (0.25, 1.0)
 RELEASED_EPSILON = 1.0

@@ -9,7 +9,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from recoup.commands.output import privacy_sentence
+from recoup.cli.output import privacy_sentence
 from recoup.demo import COMPARISON_NOTE, EPSILONS, N_FITS, NON_PRIVATE, RELEASED_EPSILON, TableResult, report_name
 from recoup.report.blocks import section, table
 from recoup.report.markup import Markup, element, join

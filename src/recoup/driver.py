@@ -13,10 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from recoup.accounting import Price, as_fraction
+from recoup._files import exclusive
 from recoup.algorithms.base import Algorithm
-from recoup.context import Context, Request
-from recoup.continuation import continued
 from recoup.curator.curator import Curator
 from recoup.curator.source import csv_dialect_of, open_source
 from recoup.domain import Domain
@@ -29,10 +27,12 @@ from recoup.errors import (
     ParameterError,
     TranscriptError,
 )
-from recoup.files import exclusive
-from recoup.ledger import Ledger
-from recoup.mechanism import Noise, SecureNoise, SimulatedNoise
-from recoup.transcript import Payment, Transcript
+from recoup.privacy.ledger import Ledger
+from recoup.privacy.mechanism import Noise, SecureNoise, SimulatedNoise
+from recoup.privacy.price import Price, as_fraction
+from recoup.transcript.context import Context, Request
+from recoup.transcript.continuation import continued
+from recoup.transcript.transcript import Payment, Transcript
 
 NoiseKind = Literal["secure", "simulated"]
 # Raised before a charge is made.

@@ -15,14 +15,14 @@ from math import isfinite, sqrt
 
 import numpy as np
 
-from recoup.accounting import Price, epsilon_of_rho
-from recoup.algorithms.adaptive import plan_stages
-from recoup.algorithms.hybrid import TYPICAL_OFFSET
-from recoup.algorithms.lloyd import KMeans, positive_whole
-from recoup.context import Context, Request
+from recoup.algorithms.kmeans.adaptive import plan_stages
+from recoup.algorithms.kmeans.hybrid import TYPICAL_OFFSET
+from recoup.algorithms.kmeans.lloyd import KMeans, positive_whole
 from recoup.errors import ParameterError
 from recoup.inference.measure import effective_epsilon
-from recoup.queries.voronoi import VoronoiQuery
+from recoup.privacy.price import Price, epsilon_of_rho
+from recoup.queries.cells import VoronoiQuery
+from recoup.transcript.context import Context, Request
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 7
 

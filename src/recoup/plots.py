@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from recoup.algorithms.lloyd import KMeans
+from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.domain import Array
 from recoup.errors import ParameterError
@@ -32,8 +32,8 @@ from recoup.plot_style import (
     png,
 )
 from recoup.plots_fit import plot_intervals, plot_residuals, plot_trace, plot_wcss
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Transcript
+from recoup.queries.cells import VoronoiQuery
+from recoup.transcript.transcript import Transcript
 
 CenterKind = Literal["private", "exact", "start", "last"]
 # Shape, face, edge and size: the kinds can be told apart without colour, and one on top of the other.

@@ -15,7 +15,7 @@ from recoup.inference.diagnostics import residuals_of
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.intervals import Intervals
 from recoup.plot_style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, axis_name, checked_pair, marked
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 # Of |noise| / scale.
 _MEANS = {"laplace": 1.0, "gaussian": sqrt(2 / pi)}

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from cases import context, domains
 
-from recoup.algorithms.adaptive import AdaptiveKMeans
 from recoup.algorithms.base import Algorithm, Clustering
-from recoup.algorithms.eugkm import GridKMeans
-from recoup.algorithms.gmm import GaussianMixture
-from recoup.algorithms.hybrid import HybridKMeans
-from recoup.algorithms.lloyd import KMeans
+from recoup.algorithms.components import CovariancePCA, PowerPCA
+from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
+from recoup.algorithms.kmeans.grid import GridKMeans
+from recoup.algorithms.kmeans.hybrid import HybridKMeans
+from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.algorithms.logistic import LogisticRegression
-from recoup.algorithms.pca import CovariancePCA, PowerPCA
+from recoup.algorithms.mixture import GaussianMixture
 from recoup.algorithms.registry import ALGORITHMS, algorithm_from_json
 from recoup.driver import release
 from recoup.errors import TranscriptFormatError
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 CASES = {
     "kmeans-lloyd": KMeans(n_clusters=3, n_rounds=4),

@@ -9,7 +9,7 @@ import pytest
 from cases import domains, even_split, extreme_rows, queries
 
 from recoup.curator.source import fixed_records, open_source
-from recoup.mechanism import Gaussian, Laplace
+from recoup.privacy.mechanism import Gaussian, Laplace
 from recoup.queries.base import Query, sum_of_contributions
 from recoup.queries.registry import QUERIES, query_from_json
 

@@ -11,17 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from recoup import Box, HybridKMeans, KMeans, L1Ball, L2Ball, Ledger, release, transcript_from
-from recoup.accounting import Price
-from recoup.context import Context, Request
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
-from recoup.ledger_tables import VERSION
-from recoup.mechanism import SimulatedNoise
+from recoup.privacy.ledger_tables import VERSION
+from recoup.privacy.mechanism import SimulatedNoise
+from recoup.privacy.price import Price
+from recoup.privacy.unit import Unit
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import FOREIGN_VERSION, SCHEMA_VERSION, Payment, Transcript
-from recoup.unit import Unit
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import FOREIGN_VERSION, SCHEMA_VERSION, Payment, Transcript
 
 FOLDER = Path(__file__).parent
 RUNS = ("5f0e4d9c6a7b48f1a2c3d4e5f60718a9", "0a1b2c3d4e5f60718293a4b5c6d7e8f9")

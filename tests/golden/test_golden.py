@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from recoup import Box, L1Ball, L2Ball, Ledger, Transcript, refit
-from recoup.ledger_tables import VERSION
-from recoup.transcript import SCHEMA_VERSION, Payment
-from recoup.unit import Unit
+from recoup.privacy.ledger_tables import VERSION
+from recoup.privacy.unit import Unit
+from recoup.transcript.transcript import SCHEMA_VERSION, Payment
 
 FOLDER = Path(__file__).parent
 

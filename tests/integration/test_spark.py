@@ -21,9 +21,9 @@ from recoup.curator.source import open_source
 from recoup.curator.spark import open_spark
 from recoup.errors import ColumnTypeError, DataError, SparkError, UnknownColumnError
 from recoup.queries.base import Query
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
-from recoup.queries.voronoi import VoronoiQuery
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 

@@ -16,7 +16,7 @@ import pytest
 
 import recoup
 from recoup.curator.source import open_source
-from recoup.queries.voronoi import VoronoiQuery
+from recoup.queries.cells import VoronoiQuery
 
 DOMAIN = recoup.Box([-3, -3], [3, 3], ("x", "y"))
 QUERY = VoronoiQuery(centers=np.array([[-0.5, 0.1], [0.3, 0.2], [0.0, -0.4]]))

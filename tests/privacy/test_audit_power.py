@@ -10,15 +10,15 @@ import logging
 import numpy as np
 import pytest
 
-import recoup.context
 import recoup.curator.source
+import recoup.transcript.context
 from recoup.audit import law, loss, precision, releases, silence, spending, subjects
 from recoup.audit.bounds import PureClaim, lower_bound
 from recoup.audit.effort import ALARM, Effort
 from recoup.audit.mechanisms import query_statistics
 from recoup.curator.curator import Curator
 from recoup.estimators.base import PrivateEstimator
-from recoup.mechanism import Laplace, SecureNoise
+from recoup.privacy.mechanism import Laplace, SecureNoise
 from recoup.queries.grid import GridQuery
 
 pytestmark = pytest.mark.statistical
@@ -80,7 +80,7 @@ def test_empty_cells_without_noise_are_caught(monkeypatch):
 
 
 def test_a_distance_that_ignores_other_records_of_a_person_is_caught(monkeypatch):
-    monkeypatch.setattr(recoup.context.Context, "distance", property(lambda self: self.sensitivity))
+    monkeypatch.setattr(recoup.transcript.context.Context, "distance", property(lambda self: self.sensitivity))
     assert succeeds(loss.attack)
     assert succeeds(spending.attack)
 

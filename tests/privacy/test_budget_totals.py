@@ -11,11 +11,11 @@ from opendp.metrics import l1_distance, l2_distance
 from opendp.mod import enable_features
 
 from recoup import GridKMeans, HybridKMeans, KMeans, Ledger, release
-from recoup.accounting import epsilon_of_rho
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import BudgetExceededError
-from recoup.mechanism import SENSITIVITY
+from recoup.privacy.mechanism import SENSITIVITY
+from recoup.privacy.price import epsilon_of_rho
 
 enable_features("contrib")
 TOLERANCE = Fraction(1, 10**9)

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import recoup.continuation
+import recoup.transcript.continuation
 from recoup import Box, KMeans, Ledger, PrivateKMeans, Transcript, release
-from recoup.cli import app
+from recoup.cli.app import app
 from recoup.errors import ContinuationError, TranscriptError
-from recoup.mechanism import SecureNoise
-from recoup.transcript import Payment
+from recoup.privacy.mechanism import SecureNoise
+from recoup.transcript.transcript import Payment
 
 EPSILON, N_ROUNDS = Fraction(1, 2), 4
 X = np.random.default_rng(0).uniform(size=(60, 2))
@@ -136,7 +136,7 @@ def test_two_copies_that_go_on_at_the_same_time_spend_once(tmp_path, ledger, dra
     shutil.copy(path, copy)
 
     # Both have looked at the ledger before either goes on.
-    monkeypatch.setattr(recoup.continuation, "_check_charges", lambda *given: 2)
+    monkeypatch.setattr(recoup.transcript.continuation, "_check_charges", lambda *given: 2)
     run(path, ledger, resume=True)
     with pytest.raises(ContinuationError, match="Go on with one of them"):
         run(copy, ledger, resume=True)
@@ -237,9 +237,9 @@ def test_without_the_checks_a_copy_spends_twice_and_another_ledger_pays_only_the
     path, copy = tmp_path / "t.json", tmp_path / "copy.json"
     begin(path, ledger)
     shutil.copy(path, copy)
-    monkeypatch.setattr(recoup.continuation, "_check_payer", lambda *given: None)
+    monkeypatch.setattr(recoup.transcript.continuation, "_check_payer", lambda *given: None)
     monkeypatch.setattr(
-        recoup.continuation,
+        recoup.transcript.continuation,
         "_check_charges",
         lambda path, old, ledger: sum(entry.run == old.payment.run for entry in ledger.entries()),
     )

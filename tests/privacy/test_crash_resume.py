@@ -24,7 +24,7 @@ import json, os, random, signal, sys, time
 import numpy as np
 import recoup.curator.curator, recoup.driver
 from recoup import Box, KMeans, Ledger, Transcript, release
-from recoup.mechanism import Laplace
+from recoup.privacy.mechanism import Laplace
 
 x = np.random.default_rng(0).uniform(size=(100, 2))
 

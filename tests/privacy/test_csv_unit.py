@@ -14,15 +14,15 @@ import pytest
 from typer.testing import CliRunner
 
 import recoup
-from recoup.cli import app
+from recoup.cli.app import app
 from recoup.curator.source import open_source
-from recoup.curator.tables import open_table
+from recoup.curator.tables.open import open_table
 from recoup.errors import DataError, ParameterError, TranscriptError, TranscriptFormatError
 from recoup.inference.evidence import added_up
 from recoup.inference.inferred import InferredDataset
 from recoup.queries.grid import GridQuery
 from recoup.report.privacy import privacy_facts
-from recoup.transcript import Transcript, _checksum
+from recoup.transcript.transcript import Transcript, _checksum
 
 BOX = recoup.Box([0, 0], [100, 100], ("age", "hours"))
 BOUNDS = {"age": (0, 100), "hours": (0, 100)}

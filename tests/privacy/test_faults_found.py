@@ -15,11 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from recoup import Box, KMeans, Ledger, Transcript, accounting, release
-from recoup.accounting import Price, epsilon_of_rho
-from recoup.commands.bounds import read_columns
-from recoup.commands.config import read_config
-from recoup.context import Context
+from recoup import Box, KMeans, Ledger, Transcript, release
+from recoup._files import exclusive
+from recoup.cli.bounds import read_columns
+from recoup.cli.config import read_config
 from recoup.errors import (
     BoundsError,
     BudgetError,
@@ -29,9 +28,11 @@ from recoup.errors import (
     TranscriptVersionError,
     UnreadableFileError,
 )
-from recoup.files import exclusive
-from recoup.foreign import foreign_from_json
+from recoup.imported import foreign_from_json
 from recoup.inference.inferred import InferredDataset
+from recoup.privacy import price as accounting
+from recoup.privacy.price import Price, epsilon_of_rho
+from recoup.transcript.context import Context
 
 BOX = Box([0, 0], [1, 1])
 TABLE = np.random.default_rng(0).uniform(size=(40, 2))
@@ -43,9 +44,9 @@ TABLE = np.random.default_rng(0).uniform(size=(40, 2))
 @pytest.mark.parametrize("where", ["_initialise", "fraction_text", "appearing"])
 def test_a_ledger_that_dies_while_it_is_made_leaves_no_half_of_one(tmp_path: Path, where: str) -> None:
     dying = f"""
-import os, sys, recoup.ledger
-recoup.ledger.{where} = lambda *_: os._exit(9)
-recoup.ledger.Ledger.create(sys.argv[1], epsilon=1)
+import os, sys, recoup.privacy.ledger
+recoup.privacy.ledger.{where} = lambda *_: os._exit(9)
+recoup.privacy.ledger.Ledger.create(sys.argv[1], epsilon=1)
 """
     path = tmp_path / "l.db"
     assert subprocess.run([sys.executable, "-c", dying, str(path)]).returncode == 9
@@ -214,7 +215,7 @@ def test_settings_that_would_take_minutes_are_refused(tmp_path: Path, text: str)
 def test_deep_bounds_in_a_config_are_refused(tmp_path: Path) -> None:
     import typer
 
-    from recoup.cli import app
+    from recoup.cli.app import app
 
     path = tmp_path / "run.toml"
     path.write_text("bounds" + ".a" * 5_000 + " = 1")

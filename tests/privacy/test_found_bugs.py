@@ -12,16 +12,16 @@ import pyarrow as pa
 import pytest
 
 import recoup
-from recoup.algorithms.adaptive import AdaptiveKMeans
+from recoup._files import exclusive
+from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
 from recoup.audit.updates import counts_around_an_update
-from recoup.context import Context, Request
 from recoup.curator.source import open_source
 from recoup.errors import BudgetError, DataError, FileInUseError, ParameterError, TranscriptFormatError
-from recoup.files import exclusive
-from recoup.mechanism import Laplace
+from recoup.privacy.mechanism import Laplace
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Transcript, _checksum
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import Transcript, _checksum
 
 
 def test_no_record_can_make_the_projection_loop_for_ever():
@@ -61,7 +61,7 @@ def test_a_postprocess_that_cannot_read_the_rounds_is_refused_before_they_are_pa
 def test_two_processes_cannot_continue_one_transcript(tmp_path):
     path = tmp_path / "t.json"
     x, domain = np.zeros((10, 2)), recoup.Box([0, 0], [1, 1])
-    program = "import sys\nfrom recoup.files import exclusive\nwith exclusive(sys.argv[1]):\n    pass"
+    program = "import sys\nfrom recoup._files import exclusive\nwith exclusive(sys.argv[1]):\n    pass"
     with exclusive(path):
         with pytest.raises(FileInUseError):
             recoup.release(recoup.KMeans(n_clusters=2), x, domain=domain, epsilon=1, path=path)
@@ -92,7 +92,7 @@ def test_a_lock_that_is_removed_while_it_is_taken_is_taken_again(tmp_path, monke
     os_stat = os.stat
     monkeypatch.setattr("fcntl.flock", flock)
     monkeypatch.setattr(Path, "exists", removed)
-    monkeypatch.setattr("recoup.files.os.stat", stat)
+    monkeypatch.setattr("recoup._files.os.stat", stat)
     with exclusive(tmp_path / "t.json"):
         assert len(taken) == 2
 
@@ -192,7 +192,7 @@ def test_a_share_that_does_not_cover_its_price_is_refused():
 
 def test_the_smallest_budgets_end(monkeypatch):
     # rho_of doubled zero for ever.
-    from recoup.accounting import rho_of
+    from recoup.privacy.price import rho_of
 
     assert rho_of(Fraction(1, 10**160), Fraction(1, 10**6)) == 0
 

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from recoup.ledger import Ledger
+from recoup.privacy.ledger import Ledger
 
 RACER = """
 import sys
 from fractions import Fraction
-from recoup.accounting import Price
+from recoup.privacy.price import Price
 from recoup.errors import BudgetExceededError
-from recoup.ledger import Ledger
+from recoup.privacy.ledger import Ledger
 
 path, n_charges = sys.argv[1], int(sys.argv[2])
 ledger, price, admitted = Ledger(path), Price(measure="pure", amount=Fraction(1, 100)), 0
@@ -39,18 +39,18 @@ print(admitted, flush=True)
 
 # The planted bug: whether the charge fits is asked once, before the race, and believed.
 STALE_CHECK = """
-import recoup.ledger_rules
+import recoup.privacy.ledger_rules
 fits = ledger.preview([price]).fits
-recoup.ledger_rules.Totals.fits = lambda totals, budget: fits
-recoup.ledger_rules.State.possible = True  # a ledger that is overspent would be refused as damaged
+recoup.privacy.ledger_rules.Totals.fits = lambda totals, budget: fits
+recoup.privacy.ledger_rules.State.possible = True  # a ledger that is overspent would be refused as damaged
 """
 
 # "charged-first" is how a curator works; "released-first" is the planted bug.
 RELEASER = """
 import os, sys
 from fractions import Fraction
-from recoup.accounting import Price
-from recoup.ledger import Ledger
+from recoup.privacy.price import Price
+from recoup.privacy.ledger import Ledger
 
 path, released, order = sys.argv[1:]
 ledger, price = Ledger(path), Price(measure="pure", amount=Fraction(1, 1000))
@@ -169,8 +169,8 @@ def test_a_charge_that_was_not_committed_never_was(tmp_path: Path, moment: str) 
     dying = f"""
 import os, signal, sys, sqlite3
 from fractions import Fraction
-from recoup.accounting import Price
-import recoup.ledger
+from recoup.privacy.price import Price
+import recoup.privacy.ledger
 
 class Dying(sqlite3.Connection):
     def execute(self, statement, *arguments):
@@ -184,7 +184,7 @@ class Dying(sqlite3.Connection):
 
 connect = sqlite3.connect
 sqlite3.connect = lambda *a, **k: connect(*a, factory=Dying, **k)
-recoup.ledger.Ledger(sys.argv[1]).charge(Price(measure="pure", amount=Fraction(1)), purpose="never")
+recoup.privacy.ledger.Ledger(sys.argv[1]).charge(Price(measure="pure", amount=Fraction(1)), purpose="never")
 """
     process = start(dying, path)
     process.communicate()

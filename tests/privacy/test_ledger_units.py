@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import recoup.ledger
+import recoup.privacy.ledger
 from recoup import Box, KMeans, Ledger, PrivateKMeans, release
-from recoup.accounting import Price, epsilon_of_rho, rho_of
-from recoup.cli import app
+from recoup.cli.app import app
 from recoup.curator.rivals.base import release_model
 from recoup.curator.rivals.gupt import Gupt
 from recoup.errors import BudgetExceededError, LedgerUnitError, ParameterError, UnitConverted
-from recoup.unit import Unit
+from recoup.privacy.price import Price, epsilon_of_rho, rho_of
+from recoup.privacy.unit import Unit
 
 BOX = Box([0, 0], [1, 1])
 X = np.random.default_rng(0).uniform(size=(60, 2))
@@ -276,7 +276,7 @@ def test_nothing_that_is_shown_or_kept_tells_how_long_a_round_took(tmp_path, mon
             cls.hours += 7
             return datetime(2026, 1, 1, 5, 3, 7, tzinfo=UTC) + timedelta(hours=cls.hours)
 
-    monkeypatch.setattr(recoup.ledger, "datetime", Clock)
+    monkeypatch.setattr(recoup.privacy.ledger, "datetime", Clock)
     ledger = Ledger.create(tmp_path / "l.db", epsilon=1)
     transcript = run(ledger, 1)
     # Two rounds, seven hours apart: both have the day on which the run began.

@@ -17,16 +17,16 @@ from scipy.stats import beta
 
 import recoup.curator.source
 from recoup import Box, KMeans, Ledger, PrivateKMeans, release
-from recoup.context import Request
 from recoup.curator.curator import Curator
 from recoup.curator.source import fixed_records, open_source
 from recoup.driver import _Streams
 from recoup.errors import DoubtfulResult
 from recoup.inference.judge import judge
 from recoup.kernels.fixed_point import DROPPED
-from recoup.mechanism import MECHANISMS, SENSITIVITY, Laplace, SimulatedNoise
+from recoup.privacy.mechanism import MECHANISMS, SENSITIVITY, Laplace, SimulatedNoise
 from recoup.queries.base import Sensitivity
-from recoup.queries.voronoi import VoronoiQuery
+from recoup.queries.cells import VoronoiQuery
+from recoup.transcript.context import Request
 
 SPLITS = [Fraction(1, 2), Fraction(1, 10), Fraction(96, 100)]
 

@@ -68,7 +68,7 @@ def run_all(commands):
     """Code that runs commands one after the other, and prints the exit code of each."""
     return (
         "import json, sys\n"
-        "from recoup.cli import main\n"
+        "from recoup.cli.app import main\n"
         "codes = []\n"
         f"for command in {commands!r}:\n"
         "    sys.argv = ['recoup', *command.split()]\n"
@@ -141,15 +141,15 @@ def test_an_attempt_is_noticed_even_where_its_error_is_swallowed(tmp_path, attem
 
 def test_an_attempt_inside_a_command_is_noticed(folder):
     planted = (
-        "import socket, recoup.ledger\n"
-        "entries = recoup.ledger.Ledger.entries\n"
+        "import socket, recoup.privacy.ledger\n"
+        "entries = recoup.privacy.ledger.Ledger.entries\n"
         "def calls_home(self):\n"
         "    try:\n"
         "        socket.create_connection(('192.0.2.1', 9), timeout=1)\n"
         "    except OSError:\n"
         "        pass\n"
         "    return entries(self)\n"
-        "recoup.ledger.Ledger.entries = calls_home\n"
+        "recoup.privacy.ledger.Ledger.entries = calls_home\n"
     )
     commands = ["ledger create budget.db --epsilon 5", "ledger show budget.db"]
     ran = guarded(planted + run_all(commands), "python", folder)

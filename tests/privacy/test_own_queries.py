@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import recoup
-from recoup.context import Request
 from recoup.errors import ParameterError
 from recoup.kernels.fixed_point import DROPPED
 from recoup.queries.base import Block, Sensitivity, sum_of_contributions
+from recoup.transcript.context import Request
 
 
 class Own:

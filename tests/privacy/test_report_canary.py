@@ -12,7 +12,7 @@ from html_page import Page
 from typer.testing import CliRunner
 
 from recoup import PrivateKMeans, Transcript
-from recoup.cli import app
+from recoup.cli.app import app
 from recoup.report.write import write_report
 
 CANARY = 123.456789

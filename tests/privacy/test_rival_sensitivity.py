@@ -21,7 +21,7 @@ from recoup.curator.rivals.gupt import Gupt, assigned_blocks
 from recoup.curator.rivals.privgene import PrivGene, integer_losses, loss_range
 from recoup.curator.source import open_source
 from recoup.kernels.weighted_kmeans import Clustering
-from recoup.mechanism import SENSITIVITY
+from recoup.privacy.mechanism import SENSITIVITY
 
 # ---- GUPT: one record changes one block, and so the sum by at most D ----
 

@@ -21,8 +21,8 @@ from recoup.curator.rivals.gupt import Gupt
 from recoup.curator.rivals.privgene import PrivGene, integer_losses
 from recoup.curator.source import open_source
 from recoup.errors import BudgetExceededError
-from recoup.mechanism import SENSITIVITY, Laplace, SimulatedNoise
-from recoup.selection import NoisyMax, SimulatedSelector
+from recoup.privacy.mechanism import SENSITIVITY, Laplace, SimulatedNoise
+from recoup.privacy.selection import NoisyMax, SimulatedSelector
 
 RIVALS = ("gupt", "privgene")
 UNIT = Box([0, 0], [1, 1])

@@ -12,10 +12,10 @@ from hypothesis.extra.numpy import arrays
 
 from recoup.curator.curator import Curator
 from recoup.curator.source import fixed_records, open_source
-from recoup.mechanism import MECHANISMS, SENSITIVITY
+from recoup.privacy.mechanism import MECHANISMS, SENSITIVITY
 from recoup.queries.base import sum_of_contributions
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Transcript
+from recoup.queries.cells import VoronoiQuery
+from recoup.transcript.transcript import Transcript
 
 dimensions = st.integers(1, 6)
 anything = st.floats(allow_nan=True, allow_infinity=True)

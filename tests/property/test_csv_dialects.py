@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recoup.curator import csv_records
-from recoup.curator.csv_records import Form, header_then_bytes, numbers_of
+from recoup.curator.tables import csv_records
+from recoup.curator.tables.csv_records import Form, header_then_bytes, numbers_of
 
 TEXT = st.text('ab19.,"\r\n\t \0é', max_size=12) | st.text(max_size=12)
 NUMBER = st.integers(-99, 99)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recoup.kernels.voronoi import single_precision_error
-from recoup.queries.voronoi import VoronoiQuery
+from recoup.queries.cells import VoronoiQuery
 
 GRID = 2.0**30
 

@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from recoup.curator import csv_records, source
-from recoup.curator.columns import Columns
+from recoup.curator import source
 from recoup.curator.source import fixed_records, open_source
+from recoup.curator.tables import csv_records
+from recoup.curator.tables.columns import Columns
 from recoup.domain import Box, L1Ball, L2Ball
 from recoup.kernels.fixed_point import DROPPED
-from recoup.queries.voronoi import VoronoiQuery
+from recoup.queries.cells import VoronoiQuery
 
 ANY_FLOAT = st.floats(width=32) | st.floats(-3, 3, width=32) | st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -0.0])
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from recoup.curator.tables import open_table
+from recoup.curator.tables.open import open_table
 
 TABLES = hnp.arrays(
     np.float64, hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=7), elements=st.floats(width=64)

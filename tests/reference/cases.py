@@ -5,15 +5,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from recoup.context import Context, Request
 from recoup.domain import Box, L1Ball, L2Ball
-from recoup.mechanism import SimulatedNoise
+from recoup.privacy.mechanism import SimulatedNoise
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.gradient import LogisticGradientQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
 from recoup.queries.mixture import MixtureQuery
 from recoup.queries.moments import MomentsQuery, PowerQuery
-from recoup.queries.voronoi import VoronoiQuery
+from recoup.transcript.context import Context, Request
 
 ALPHA = 1e-6  # false-alarm rate of one statistical assertion
 

@@ -12,7 +12,7 @@ from recoup.curator.rivals.base import Purse
 from recoup.curator.source import open_source
 from recoup.kernels.fixed_point import DROPPED
 from recoup.kernels.weighted_kmeans import Clustering
-from recoup.selection import SimulatedSelector
+from recoup.privacy.selection import SimulatedSelector
 
 TABLES = {
     "empty": np.empty((0, 2)),

@@ -9,7 +9,7 @@ import pytest
 from cases import ALPHA
 from scipy.stats import chisquare, kstest, laplace, norm
 
-from recoup.mechanism import SecureNoise, SimulatedNoise
+from recoup.privacy.mechanism import SecureNoise, SimulatedNoise
 
 pytestmark = pytest.mark.statistical
 

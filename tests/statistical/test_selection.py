@@ -13,7 +13,7 @@ from cases import ALPHA
 from rival_cases import winners_law
 from scipy.stats import chisquare
 
-from recoup.selection import SecureSelector, SimulatedSelector
+from recoup.privacy.selection import SecureSelector, SimulatedSelector
 
 pytestmark = pytest.mark.statistical
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recoup.accounting import Price, as_fraction, epsilon_of_rho, rho_of
 from recoup.errors import BudgetError
+from recoup.privacy.price import Price, as_fraction, epsilon_of_rho, rho_of
 
 DELTAS = [1e-12, 1e-6, 1e-3, 0.1, 0.5]
 RHOS = [1e-12, 1e-6, 1e-3, 0.05, 0.5, 7.0, 999.0, 1001.0, 1e6]

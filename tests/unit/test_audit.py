@@ -28,12 +28,12 @@ from recoup.audit.reference import exact_totals, log_likelihood_ratio, unit_reco
 from recoup.audit.repeats import repeats_allowed
 from recoup.audit.sampler import Draw, listening
 from recoup.audit.summary import power_sentences, summary_rows
-from recoup.cli import app
+from recoup.cli.app import app
 from recoup.curator.source import fixed_records
 from recoup.errors import ParameterError
-from recoup.mechanism import SecureNoise
+from recoup.privacy.mechanism import SecureNoise
+from recoup.privacy.selection import SecureSelector
 from recoup.queries.registry import QUERIES
-from recoup.selection import SecureSelector
 
 ROOT = Path(__file__).parents[2]
 
@@ -109,12 +109,12 @@ def test_draws_are_heard_and_can_be_held():
 
 
 def test_the_original_samplers_come_back_after_an_error():
-    import recoup.mechanism
+    import recoup.privacy.mechanism
 
-    before = recoup.mechanism._opendp
+    before = recoup.privacy.mechanism._opendp
     with pytest.raises(ZeroDivisionError), listening():
         raise ZeroDivisionError
-    assert recoup.mechanism._opendp is before
+    assert recoup.privacy.mechanism._opendp is before
 
 
 def test_prices_and_losses_by_hand():

@@ -27,8 +27,8 @@ from recoup.bench.results import PARTS, Part, Race
 from recoup.bench.roofline import pass_load
 from recoup.bench.rules import Rules
 from recoup.bench.timing import race, stopwatch
-from recoup.cli import app
-from recoup.commands.bench import Which
+from recoup.cli.app import app
+from recoup.cli.bench import Which
 from recoup.errors import ParameterError
 from recoup.kernels.threads import n_threads
 

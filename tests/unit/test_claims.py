@@ -15,10 +15,10 @@ from scipy.stats import norm
 from typer.testing import CliRunner
 
 import recoup
-from recoup.cli import app
+from recoup.cli.app import app
 from recoup.errors import BudgetError
 from recoup.report.privacy import privacy_facts
-from recoup.transcript import COUNTED, NOT_COUNTED
+from recoup.transcript.transcript import COUNTED, NOT_COUNTED
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "recoup"

@@ -17,13 +17,13 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from recoup import Box, Ledger, Transcript, refit
-from recoup.cli import app
-from recoup.commands.exits import ExitCode
-from recoup.commands.output import csv_text, privacy_sentence
-from recoup.commands.progress import Progress
-from recoup.context import Context
-from recoup.files import write_whole
+from recoup._files import write_whole
+from recoup.cli.app import app
+from recoup.cli.exits import ExitCode
+from recoup.cli.output import csv_text, privacy_sentence
+from recoup.cli.progress import Progress
 from recoup.inference.judge import judge
+from recoup.transcript.context import Context
 from recoup.version import __version__
 
 BOUNDS = "age=17:90,hours=1:99"
@@ -33,7 +33,7 @@ CANARY = "31337.4242"  # inside no bounds; if it shows up anywhere, a record has
 @pytest.fixture(autouse=True)
 def never_slow(monkeypatch):
     # Progress depends on the clock: a machine that compiles or is busy must not change what is tested here.
-    monkeypatch.setattr("recoup.commands.progress._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_every_command_explains_itself(words, monkeypatch):
 
 def test_help_imports_nothing_heavy():
     program = (
-        "import sys; from recoup.cli import app\n"
+        "import sys; from recoup.cli.app import app\n"
         "try: app(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'numpy', 'numba', 'sklearn', 'opendp', 'pyarrow', 'matplotlib', 'scipy'} & set(sys.modules)\n"
@@ -539,7 +539,7 @@ def test_csv_reads_back_to_the_same_numbers():
 
 
 def program(*arguments, **options):
-    command = [sys.executable, "-m", "recoup.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "recoup.cli.app", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)
 
 

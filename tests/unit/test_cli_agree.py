@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from recoup import Box, KMeans, PrivateKMeans, Transcript, infer, refit, release, suggest_clusters
-from recoup.cli import app
-from recoup.commands import output as out
+from recoup.cli import output as out
+from recoup.cli.app import app
 from recoup.inference.doubt import doubtful
 from recoup.inference.intervals import intervals
 from recoup.inference.reading import seed_for
@@ -224,7 +224,7 @@ def test_sentences_are_wrapped_on_a_terminal_and_nowhere_else(capsys, monkeypatc
 
 
 def test_a_unit_that_the_name_ends_with_is_not_said_twice():
-    from recoup.commands.bounds import read_columns
+    from recoup.cli.bounds import read_columns
 
     def header(name, unit):
         column = {"low": 0, "high": 1, "unit": unit}
@@ -238,7 +238,7 @@ def test_a_unit_that_the_name_ends_with_is_not_said_twice():
 def test_what_the_terminal_cannot_show_does_not_end_a_paid_run(folder):
     np.savetxt("g.csv", np.full((50, 1), 5.0), header="größe", comments="", encoding="utf-8")
     words = ["cluster", "g.csv", "-k", "1", "--epsilon", "1", "--bounds", "größe=0:10", "--postprocess", "none"]
-    code = "from recoup.cli import main; main()"
+    code = "from recoup.cli.app import main; main()"
     settings = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code, *words, "-o", "out"], env=settings, capture_output=True, text=True, check=False

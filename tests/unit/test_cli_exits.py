@@ -12,12 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 from recoup import Ledger
-from recoup.cli import app
-from recoup.commands import options
-from recoup.commands.exits import MEANINGS, ExitCode, code_of
-from recoup.commands.wording import spoken
+from recoup.cli import options
+from recoup.cli.app import app
+from recoup.cli.exits import MEANINGS, ExitCode, code_of
+from recoup.cli.wording import spoken
 from recoup.errors import FileInUseError, SparkError, TranscriptVersionError, UnknownColumnError
-from recoup.transcript import FORMAT
+from recoup.transcript.transcript import FORMAT
 
 PAGE = Path(__file__).parents[2] / "docs" / "commandline.md"
 BOUNDS = ("--bounds", "age=17:90,hours=1:99")
@@ -27,7 +27,7 @@ CANARY = "31337.4242"
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("recoup.commands.progress._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
     monkeypatch.delenv("RECOUP_DEBUG", raising=False)
     rows = np.random.default_rng(0).uniform((17, 1), (90, 99), size=(50, 2))
     np.savetxt("people.csv", rows, delimiter=",", header="age,hours", comments="")
@@ -212,7 +212,7 @@ def test_a_ledger_that_the_system_refuses_to_make_is_7(monkeypatch, number, code
     def refused(*_, **__):
         raise OSError(number, "refused")
 
-    monkeypatch.setattr("recoup.ledger.appearing", refused)
+    monkeypatch.setattr("recoup.privacy.ledger.appearing", refused)
     one_line(run("ledger", "create", "l.db", "--epsilon", "1"), code)
 
 

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from recoup import Ledger, Transcript
-from recoup.cli import app
+from recoup.cli.app import app
 
 ROUNDS = 3
 GIVEN = ("-k", "2", "--epsilon", "1", "--rounds", str(ROUNDS), "--bounds", "age=17:90,hours=1:99", "--ledger", "l.db")
@@ -25,8 +25,8 @@ COMMANDS = {
 # The program itself, but it waits at one place, so that the signal arrives exactly there.
 PROGRAM = """
 import sys, time
-import recoup.files
-from recoup.commands.progress import Progress
+import recoup._files
+from recoup.cli.progress import Progress
 
 def wait():
     print("here", file=sys.stderr, flush=True)
@@ -36,8 +36,8 @@ def wait():
 if sys.argv.pop(1) == "after a round":
     Progress.finished = lambda self, n_rounds: wait()
 else:
-    recoup.files._flush = lambda path: wait()
-from recoup.cli import main
+    recoup._files._flush = lambda path: wait()
+from recoup.cli.app import main
 main()
 """
 
@@ -45,7 +45,7 @@ main()
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("recoup.commands.progress._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
     rows = np.random.default_rng(0).uniform((17, 1), (90, 99), size=(50, 2))
     np.savetxt("people.csv", rows, delimiter=",", header="age,hours", comments="")
     Ledger.create("l.db", epsilon=1)

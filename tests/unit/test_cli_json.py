@@ -15,7 +15,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from recoup import Transcript, infer
-from recoup.cli import app
+from recoup.cli.app import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "commandline.md").read_text(encoding="utf-8")
 GIVEN = ("people.csv", "-k", "2", "--epsilon", "1", "--bounds", "age=17:90,hours=1:99")
@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def answers(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("recoup.commands.progress._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
 
     def answer(*arguments):
         result = CliRunner().invoke(app, [*arguments, "--json"])
@@ -149,7 +149,7 @@ def test_every_command_has_json_and_the_same_spelling_of_what_is_common(words):
 def completed(*words):
     """What the shell's completion offers after these words, the last of which is being typed."""
     typed = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), "_RECOUP_COMPLETE": "complete_bash"}
-    program = [sys.executable, "-c", "from recoup.cli import main; main()"]
+    program = [sys.executable, "-c", "from recoup.cli.app import main; main()"]
     answer = subprocess.run(program, env=os.environ | typed, capture_output=True, text=True, check=False, timeout=60)
     return answer.stdout.split()
 

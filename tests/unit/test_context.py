@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from recoup.accounting import rho_of
-from recoup.context import Context, Request
 from recoup.domain import Box
 from recoup.errors import BudgetError, ParameterError
+from recoup.privacy.price import rho_of
 from recoup.queries.grid import GridQuery
+from recoup.transcript.context import Context, Request
 
 BOX = Box([0], [1])
 

@@ -11,16 +11,16 @@ import pytest
 from scipy.integrate import quad
 
 from recoup import AdaptiveKMeans, Box, L1Ball, L2Ball, PrivateKMeans, release
-from recoup.algorithms.adaptive import plan_stages
-from recoup.context import Context
+from recoup.algorithms.kmeans.adaptive import plan_stages
 from recoup.inference import correction
 from recoup.inference.correction import corrected, expected_error, misfit_of, solved_and_settled
 from recoup.inference.measure import Measure
 from recoup.kernels.weighted_kmeans import weighted_kmeans
-from recoup.mechanism import MECHANISMS
+from recoup.privacy.mechanism import MECHANISMS
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Round
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Round
 
 LAWS = ("laplace", "gaussian")
 DOMAINS = {"box": Box, "l1": L1Ball, "l2": L2Ball}

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from recoup import experiments
 from recoup.algorithms.registry import ALGORITHMS
-from recoup.cli import app
+from recoup.cli.app import app
 from recoup.queries.registry import QUERIES
 
 # Pages whose blocks need a service; the file named here runs them with it.
@@ -34,7 +34,7 @@ EXTRAS = re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(encoding
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("recoup.commands.progress._QUIET_SECONDS", 3600.0)  # progress depends on the clock
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)  # progress depends on the clock
     monkeypatch.setattr("recoup.inference.intervals._DRAWS", 9)  # enough for a level of 0.9, and four times as quick
     monkeypatch.setattr("recoup.inference.choose._DRAWS", 9)
     rows = np.random.default_rng(0).uniform((17, 1), (90, 99), size=(400, 2))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from recoup import Box, KMeans, Ledger, Transcript, release
-from recoup.context import Context, Request
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import (
@@ -19,6 +18,7 @@ from recoup.errors import (
     TranscriptError,
 )
 from recoup.queries.grid import GridQuery
+from recoup.transcript.context import Context, Request
 
 BOX = Box([0, 0], [1, 1])
 X = np.random.default_rng(0).uniform(size=(300, 2))

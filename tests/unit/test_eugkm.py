@@ -7,15 +7,15 @@ import pytest
 from cases import context, domains
 
 from recoup import Box, GridKMeans, L1Ball, L2Ball, Ledger, PrivateKMeans, Transcript, infer, refit, release
-from recoup.accounting import Price
-from recoup.algorithms.eugkm import TOTAL_SHARE, centers_of_grid, choose_grid, most_bins
-from recoup.context import Context
+from recoup.algorithms.kmeans.grid import TOTAL_SHARE, centers_of_grid, choose_grid, most_bins
 from recoup.errors import ParameterError
 from recoup.generated import gaussian_blobs
 from recoup.inference.fine_grid import reachable_cells
+from recoup.privacy.price import Price
 from recoup.queries.base import MAX_SIZE
 from recoup.queries.grid import GridQuery
-from recoup.transcript import Round
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Round
 
 WHOLE = Fraction(1)
 

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from recoup.cli import app
-from recoup.commands import experiment as command
+from recoup._files import exclusive
+from recoup.cli import experiment as command
+from recoup.cli.app import app
 from recoup.errors import DataError, FileInUseError, ParameterError
 from recoup.experiments import METHODS, SETS, Plan, run_experiment
 from recoup.experiments.results import read_results, write_results
 from recoup.experiments.runner import RUNS_FILE, finished_runs, load_extension
-from recoup.files import exclusive
 
 # What the documentation shows: one entry for a set, one function for a method. Each call leaves a line in a log.
 EXTENSION = """

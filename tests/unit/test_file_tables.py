@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from recoup.curator.paths import parts_of
-from recoup.curator.tables import open_table
+from recoup.curator.tables.open import open_table
+from recoup.curator.tables.paths import parts_of
 from recoup.errors import ColumnTypeError, DataError, RecoupError, UnknownColumnError, UnreadableFileError
 
 ROWS = np.array([[1.0, 10.5], [2.0, 0.25], [3.0, 7.0], [4.0, -1e-9]])
@@ -472,7 +472,7 @@ MEASURE = """
 import sys
 from pathlib import Path
 import pyarrow.parquet
-from recoup.curator.tables import open_table
+from recoup.curator.tables.open import open_table
 
 def peak():
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024

@@ -14,20 +14,20 @@ from html_page import Page, faults
 from typer.testing import CliRunner
 
 import recoup
-from recoup.cli import app
-from recoup.commands.exits import ExitCode
+from recoup.cli.app import app
+from recoup.cli.exits import ExitCode
 from recoup.errors import ParameterError, TranscriptError, TranscriptFormatError
-from recoup.foreign import foreign_from_json
+from recoup.imported import foreign_from_json
 from recoup.inference.intervals import intervals
 from recoup.inference.refit import in_order
 from recoup.kernels.weighted_kmeans import weighted_inertia
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.gradient import LogisticGradientQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
 from recoup.queries.mixture import MixtureQuery
 from recoup.queries.moments import MomentsQuery
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import CLAIMED, NOT_PRIVATE, Transcript, _checksum
+from recoup.transcript.transcript import CLAIMED, NOT_PRIVATE, Transcript, _checksum
 
 CENTERS = np.array([[20.0, 60.0], [70.0, 20.0], [60.0, 80.0]])
 LOW, HIGH = (0.0, 10.0), (100.0, 90.0)
@@ -265,7 +265,7 @@ def run(*arguments):
 
 
 def test_the_command_line_from_the_file_to_the_report(written, tmp_path, monkeypatch):
-    monkeypatch.setattr("recoup.commands.progress._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
     path = tmp_path / "new" / "t.json"
     answer = run("import", written, "-o", path, "--json")
     assert answer.exit_code == 0, answer.stderr

@@ -7,9 +7,8 @@ import pytest
 from cases import domains, queries
 
 import recoup
-from recoup.algorithms.pca import PowerPCA
+from recoup.algorithms.components import PowerPCA
 from recoup.algorithms.registry import ALGORITHMS, algorithm_from_json
-from recoup.context import Request
 from recoup.errors import ParameterError
 from recoup.inference.evidence import evidence_of
 from recoup.inference.generic import infer_generic, pseudo_records, support_of
@@ -28,6 +27,7 @@ from recoup.inference.support_sampler import (
 )
 from recoup.queries.base import rows_in_blocks
 from recoup.queries.moments import MomentsQuery
+from recoup.transcript.context import Request
 
 BOX = recoup.Box([0.0, 0.0], [1.0, 1.0])
 X = np.clip(np.random.default_rng(0).normal([[0.3, 0.6]], 0.15, size=(3000, 2)), 0, 1)

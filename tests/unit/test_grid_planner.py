@@ -9,9 +9,9 @@ from cases import context, domains
 from typer.testing import CliRunner
 
 from recoup import GridKMeans, HybridKMeans, Transcript, release
-from recoup.cli import app
+from recoup.algorithms.kmeans.grid_plan import plan_grid, plan_hybrid
+from recoup.cli.app import app
 from recoup.errors import ParameterError
-from recoup.grid_planner import plan_grid, plan_hybrid
 from recoup.queries.grid import GridQuery
 
 
@@ -83,7 +83,7 @@ def run(*arguments):
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    monkeypatch.setattr("recoup.commands.progress._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
     path = tmp_path / "people.csv"
     rows = np.random.default_rng(0).uniform([17, 1], [90, 99], size=(300, 2))
     np.savetxt(path, rows, delimiter=",", header="age,hours", comments="")

@@ -7,14 +7,14 @@ import pytest
 from naive import lloyd
 
 from recoup import Box, HybridKMeans, L1Ball, L2Ball, infer, refit, release
-from recoup.algorithms.eugkm import GridKMeans, centers_of_grid, choose_grid
-from recoup.algorithms.hybrid import best_count_part, choose_rounds, predicted_grid_error, predicted_lloyd_error
-from recoup.context import Context
+from recoup.algorithms.kmeans.grid import GridKMeans, centers_of_grid, choose_grid
+from recoup.algorithms.kmeans.hybrid import best_count_part, choose_rounds, predicted_grid_error, predicted_lloyd_error
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import ParameterError
 from recoup.planner import best_split_error, expected_error
 from recoup.queries.grid import GridQuery
+from recoup.transcript.context import Context
 
 DOMAINS = {"box": Box, "l1": L1Ball, "l2": L2Ball}
 

@@ -153,7 +153,7 @@ def test_inferred_data_can_be_saved_sampled_and_shown(tmp_path):
 
 
 def test_methods_that_need_means_refuse_other_rounds():
-    from recoup.algorithms.adaptive import AdaptiveKMeans
+    from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
 
     transcript = released(algorithm=AdaptiveKMeans(n_clusters=4))
     with pytest.raises(ParameterError, match="absolute sums"):

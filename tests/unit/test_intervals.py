@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import kstest
 
 import recoup
-from recoup.algorithms.pca import CovariancePCA
+from recoup.algorithms.components import CovariancePCA
 from recoup.errors import ParameterError
 from recoup.inference.intervals import (
     UnitData,
@@ -22,7 +22,7 @@ from recoup.inference.intervals import (
 )
 from recoup.inference.withheld import withheld_from
 from recoup.kernels.weighted_kmeans import weighted_kmeans
-from recoup.queries.voronoi import VoronoiQuery
+from recoup.queries.cells import VoronoiQuery
 
 PLACES = np.array([[20.0, -1.0], [80.0, 1.0], [50.0, 3.0]])
 

@@ -16,11 +16,10 @@ from html_page import Page
 from typer.testing import CliRunner
 
 import recoup
-from recoup.algorithms.initial import spread_centers
+from recoup.algorithms.kmeans.initial import spread_centers
 from recoup.algorithms.registry import ALGORITHMS
-from recoup.cli import app
-from recoup.commands.exits import ExitCode
-from recoup.context import Context, Request
+from recoup.cli.app import app
+from recoup.cli.exits import ExitCode
 from recoup.errors import ParameterError, UnreadableFileError
 from recoup.inference.evidence import evidence_of, joint_privacy, privacy_of
 from recoup.inference.joint import base_looks, has_means, infer_joint
@@ -29,7 +28,8 @@ from recoup.kernels.weighted_kmeans import weighted_inertia
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
 from recoup.report.facts import gather
-from recoup.transcript import CLAIMED, NOT_PRIVATE, Round
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import CLAIMED, NOT_PRIVATE, Round
 
 K = 4
 MIDDLES = np.array([[0.2, 0.2], [0.8, 0.3], [0.3, 0.8], [0.75, 0.75]])
@@ -62,7 +62,7 @@ class Marginals:
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     monkeypatch.setitem(ALGORITHMS, Marginals.type_name, Marginals)
-    monkeypatch.setattr("recoup.commands.progress._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
 
 
 def table(n=3000, seed=0):

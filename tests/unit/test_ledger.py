@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recoup.accounting import Price, epsilon_of_rho, rho_of
 from recoup.errors import (
     BudgetError,
     BudgetExceededError,
@@ -27,11 +26,12 @@ from recoup.errors import (
     LedgerLockedError,
     ParameterError,
 )
-from recoup.ledger import Entry, Ledger
-from recoup.ledger_rules import bounded
-from recoup.ledger_store import _raise_typed
-from recoup.ledger_tables import read_fraction
-from recoup.unit import Unit
+from recoup.privacy.ledger import Entry, Ledger
+from recoup.privacy.ledger_rules import bounded
+from recoup.privacy.ledger_store import _raise_typed
+from recoup.privacy.ledger_tables import read_fraction
+from recoup.privacy.price import Price, epsilon_of_rho, rho_of
+from recoup.privacy.unit import Unit
 
 DELTA = Fraction(1, 10**6)
 
@@ -346,7 +346,7 @@ def test_a_file_ledger_travels_to_another_process(path: Path) -> None:
     program = (
         "import pickle, sys\n"
         "from fractions import Fraction\n"
-        "from recoup.accounting import Price\n"
+        "from recoup.privacy.price import Price\n"
         "ledger = pickle.loads(sys.stdin.buffer.read())\n"
         "ledger.charge(Price(measure='pure', amount=Fraction(1, 2)), purpose='another process')\n"
     )

@@ -7,15 +7,15 @@ import pytest
 from naive import lloyd
 
 from recoup import Box, KMeans, L1Ball, L2Ball, refit, release
-from recoup.accounting import Price
-from recoup.algorithms.initial import spread_centers
-from recoup.algorithms.lloyd import noisy_means
-from recoup.context import Context
+from recoup.algorithms.kmeans.initial import spread_centers
+from recoup.algorithms.kmeans.lloyd import noisy_means
 from recoup.errors import ParameterError
 from recoup.inference.refit import in_order
+from recoup.privacy.price import Price
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Round
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Round
 
 DOMAINS = {"box": Box, "l1": L1Ball, "l2": L2Ball}
 

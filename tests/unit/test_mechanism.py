@@ -10,10 +10,10 @@ from cases import RecordingNoise
 
 from recoup.domain import Box, L1Ball
 from recoup.errors import BudgetError, ParameterError
-from recoup.mechanism import SENSITIVITY, Gaussian, Laplace, SecureNoise, SimulatedNoise, integer_sensitivity
+from recoup.privacy.mechanism import SENSITIVITY, Gaussian, Laplace, SecureNoise, SimulatedNoise, integer_sensitivity
 from recoup.queries.base import Block, Sensitivity
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.histogram import HistogramQuery
-from recoup.queries.voronoi import VoronoiQuery
 
 HALF = Fraction(1, 2)
 
@@ -173,7 +173,7 @@ def test_secure_noise_is_opendps_of_the_same_name(monkeypatch):
         asked.append((kind, scale))
         return lambda totals: [total + 1 for total in totals]
 
-    monkeypatch.setattr("recoup.mechanism._opendp", sampler)
+    monkeypatch.setattr("recoup.privacy.mechanism._opendp", sampler)
     assert SecureNoise().laplace((1, 2), 3.0) == [2, 3]
     assert SecureNoise().gaussian((1, 2), 4.0) == [2, 3]
     assert asked == [("laplace", 3.0), ("gaussian", 4.0)]

@@ -12,11 +12,11 @@ from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture as Exact
 
 import recoup
-from recoup.algorithms.gmm import GaussianMixture, Mixture, em_step, log_joint, noisy_step
+from recoup.algorithms.mixture import GaussianMixture, Mixture, em_step, log_joint, noisy_step
 from recoup.curator.source import fixed_records
 from recoup.domain import Box
 from recoup.errors import DoubtfulResult, ParameterError, PostprocessDeclined, TranscriptFormatError
-from recoup.mechanism import Gaussian, Laplace
+from recoup.privacy.mechanism import Gaussian, Laplace
 from recoup.queries.mixture import MixtureQuery
 from recoup.queries.registry import query_from_json
 

@@ -13,7 +13,8 @@ import pytest
 from cases import context, domains
 
 import recoup
-from recoup.algorithms.pca import CovariancePCA, PowerPCA
+from recoup.algorithms.component_plan import plan_components
+from recoup.algorithms.components import CovariancePCA, PowerPCA
 from recoup.algorithms.second_moments import (
     Spread,
     least_squares_spread,
@@ -22,14 +23,13 @@ from recoup.algorithms.second_moments import (
     spread_of,
     total_variance,
 )
-from recoup.component_planner import plan_components
-from recoup.context import Context
 from recoup.domain import Box, L1Ball, L2Ball
 from recoup.errors import DataError, DoubtfulResult, ParameterError, PostprocessDeclined, TranscriptFormatError
 from recoup.queries.base import sum_of_contributions
 from recoup.queries.moments import MomentsQuery, PowerQuery
 from recoup.queries.registry import query_from_json
-from recoup.transcript import Transcript
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Transcript
 
 RNG = np.random.default_rng(3)
 TURN = np.linalg.qr(RNG.standard_normal((5, 5)))[0]

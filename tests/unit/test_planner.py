@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from recoup.algorithms.lloyd import KMeans
-from recoup.context import Context, Request
+from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.domain import DOMAINS
 from recoup.driver import release
 from recoup.errors import ParameterError
@@ -20,8 +19,9 @@ from recoup.planner import (
     planned_round,
     suggested_rounds,
 )
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
-from recoup.queries.voronoi import VoronoiQuery
+from recoup.transcript.context import Context, Request
 
 
 def terms(domain="box", n_columns=3, epsilon="0.7", delta="0", **rest):

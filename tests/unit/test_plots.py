@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from recoup import plots
-from recoup.algorithms.lloyd import KMeans
+from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.domain import Box
 from recoup.driver import release
 from recoup.errors import ParameterError
 from recoup.inference.infer import infer
 from recoup.inference.intervals import Intervals
 from recoup.inference.refit import refit
-from recoup.transcript import NOT_PRIVATE, Transcript
+from recoup.transcript.transcript import NOT_PRIVATE, Transcript
 
 
 def transcript(n_columns=2, noise="secure", delta=0, columns=None):

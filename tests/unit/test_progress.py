@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from recoup import PrivateKMeans
-from recoup.cli import app
-from recoup.commands.cluster import _planned_rounds
-from recoup.commands.progress import Progress
+from recoup.cli.app import app
+from recoup.cli.cluster import _planned_rounds
+from recoup.cli.progress import Progress
 
 
 class Terminal(io.StringIO):
@@ -112,7 +112,7 @@ def test_bad_parameters_are_left_for_the_fit_to_refuse(given: dict[str, object])
 
 def test_a_folder_is_clustered_and_its_size_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Slow from the first moment, so that every line that could be shown is.
-    monkeypatch.setattr("recoup.commands.progress._QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 0.0)
     bounds = tmp_path / "bounds.json"
     bounds.write_text(json.dumps({"x": [-1, 1], "y": [-1, 1]}))
     shown = []

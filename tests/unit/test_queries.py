@@ -18,13 +18,13 @@ from recoup.queries.base import (
     sum_of_contributions,
     sum_parts,
 )
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.gradient import LogisticGradientQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery, Marginal
 from recoup.queries.mixture import MixtureQuery
 from recoup.queries.moments import MomentsQuery, PowerQuery, _reach
 from recoup.queries.registry import query_from_json, unknown
-from recoup.queries.voronoi import VoronoiQuery
 
 CENTERS = np.array([[-0.5, 0.0], [0.5, 0.0]])
 

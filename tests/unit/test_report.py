@@ -13,7 +13,6 @@ import pytest
 from html_page import Page, faults
 
 from recoup import InferredDataset, PrivateKMeans, Transcript, infer, refit
-from recoup.context import Context
 from recoup.domain import Box
 from recoup.errors import ParameterError
 from recoup.report.encode import evenly_chosen, levels, positions
@@ -28,6 +27,7 @@ from recoup.report.profiles import profile_facts
 from recoup.report.result import Result, Shown, result_of, sizes_of
 from recoup.report.rounds import budget_facts
 from recoup.report.write import LARGEST_PAGE, write_report
+from recoup.transcript.context import Context
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 HOSTILE = ("</script><script>alert(1)</script>", "a\"&'<b>\u2028$title", "<!--x")

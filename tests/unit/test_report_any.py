@@ -16,19 +16,19 @@ from typer.testing import CliRunner
 
 import recoup
 from recoup.algorithms.elsewhere import Elsewhere
-from recoup.algorithms.initial import uniform_points
+from recoup.algorithms.kmeans.initial import uniform_points
 from recoup.algorithms.registry import ALGORITHMS
-from recoup.cli import app
-from recoup.commands.exits import ExitCode
-from recoup.context import Context, Request
+from recoup.cli.app import app
+from recoup.cli.exits import ExitCode
 from recoup.errors import ParameterError
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
-from recoup.queries.voronoi import VoronoiQuery
 from recoup.report.facts import gather, without_picture
 from recoup.report.page import render
 from recoup.report.plain import answer_of, has_clusters
 from recoup.report.write import write_report
-from recoup.transcript import CLAIMED, NOT_PRIVATE, Round
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import CLAIMED, NOT_PRIVATE, Round
 
 NAMES = ("age", "hours<b>")
 
@@ -96,7 +96,7 @@ class Labelled(Means):
 def registered(monkeypatch):
     for kind in (Means, Labelled):
         monkeypatch.setitem(ALGORITHMS, kind.type_name, kind)
-    monkeypatch.setattr("recoup.commands.progress._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
 
 
 def table_of(x):

@@ -13,7 +13,7 @@ from html_page import Page, faults
 from typer.testing import CliRunner
 
 from recoup import KMeans, Transcript, infer, refit, release
-from recoup.cli import app
+from recoup.cli.app import app
 from recoup.domain import Box
 from recoup.report.write import write_report
 
@@ -21,7 +21,7 @@ from recoup.report.write import write_report
 @pytest.fixture(autouse=True)
 def never_slow(monkeypatch):
     # Progress depends on the clock: a busy machine must not change what is tested here.
-    monkeypatch.setattr("recoup.commands.progress._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_a_page_from_the_file_alone(saved, tmp_path):
 
 def test_another_process_writes_the_same_bytes(saved, tmp_path):
     command = ["report", str(saved), "-o", str(tmp_path / "a.html"), "--no-intervals", "--seed", "3"]
-    program = f"from recoup.cli import app; app({command!r})"
+    program = f"from recoup.cli.app import app; app({command!r})"
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
     transcript = Transcript.load(saved)
     data = infer(transcript, "maxent", random_state=3)

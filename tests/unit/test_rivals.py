@@ -12,7 +12,7 @@ from sklearn.base import clone
 from typer.testing import CliRunner
 
 from recoup import Box, L1Ball, Ledger, PrivateKMeans
-from recoup.cli import app
+from recoup.cli.app import app
 from recoup.curator.rivals.base import Purse, release_model
 from recoup.curator.rivals.gupt import Gupt, block_outputs, blocks_for
 from recoup.curator.rivals.privgene import PrivGene, loss_range

@@ -13,10 +13,10 @@ from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.domain import Box, L1Ball
 from recoup.errors import ParameterError, TranscriptFormatError
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.moments import PowerQuery
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.rounds import Round, fraction_from_json, round_from_json, round_to_json, stated_from_json
+from recoup.transcript.round import Round, fraction_from_json, round_from_json, round_to_json, stated_from_json
 
 BOX = Box([0, 0], [1, 1])
 TERMS = context(BOX)

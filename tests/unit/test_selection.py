@@ -7,7 +7,7 @@ import pytest
 from rival_cases import RecordingSelector
 
 from recoup.errors import BudgetError, ParameterError
-from recoup.selection import NoisyMax, SecureSelector, SimulatedSelector
+from recoup.privacy.selection import NoisyMax, SecureSelector, SimulatedSelector
 
 
 @pytest.mark.parametrize("n_winners", [1, 10])

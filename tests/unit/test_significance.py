@@ -5,7 +5,7 @@ import pytest
 
 from recoup import Box, GridKMeans, KMeans, PrivateKMeans, infer, refit, release
 from recoup.inference.significance import sizes_by_counts, without_noise
-from recoup.mechanism import MECHANISMS
+from recoup.privacy.mechanism import MECHANISMS
 
 
 def released(x, n_clusters=2, seed=0, epsilon=1.0, high=50.0):

@@ -9,10 +9,10 @@ import pytest
 
 from recoup import Box, L1Ball
 from recoup.algorithms.base import Refittable
-from recoup.context import Context
 from recoup.custom import Query, Sensitivity, SimpleAlgorithm, SimpleQuery, bounded_block
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.queries.base import sum_of_contributions
+from recoup.transcript.context import Context
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,11 +24,11 @@ from recoup.curator.spark import (
     partial_totals,
     spark_table,
 )
-from recoup.curator.tables import open_table
+from recoup.curator.tables.open import open_table
 from recoup.errors import ColumnTypeError, DataError, SparkError, UnknownColumnError
 from recoup.queries.base import Query
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
-from recoup.queries.voronoi import VoronoiQuery
 
 BOX = recoup.Box([-1, -1], [1, 1])
 QUERY = VoronoiQuery(centers=np.array([[-0.5, 0.5], [0.5, -0.5]]))

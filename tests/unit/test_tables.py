@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 
-from recoup.curator import csv_records
-from recoup.curator.columns import Columns
-from recoup.curator.tables import Table, open_table
+from recoup.curator.tables import csv_records
+from recoup.curator.tables.columns import Columns
+from recoup.curator.tables.open import Table, open_table
 from recoup.errors import ColumnTypeError, DataError, RecoupError, UnknownColumnError, UnreadableFileError
 
 ROWS = np.array([[1.0, 10.5, -3.0], [2.0, 0.25, 1e308], [3.0, 7.0, 0.0], [4.0, -1e-9, 5.0], [5.0, 2.0, 6.0]])
@@ -258,7 +258,7 @@ def test_polars_types_become_numbers() -> None:
 
 def test_optional_libraries_are_not_imported_for_an_array() -> None:
     code = (
-        "import sys, numpy; from recoup.curator.tables import open_table; "
+        "import sys, numpy; from recoup.curator.tables.open import open_table; "
         "list(open_table(numpy.ones((2, 2))).blocks()); print({'pandas', 'polars'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -14,11 +14,11 @@ import pytest
 from cases import context, domains, queries, request
 
 from recoup import Box, KMeans, release
-from recoup.accounting import epsilon_of_rho
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import ParameterError, TranscriptError, TranscriptFormatError, TranscriptVersionError
-from recoup.transcript import NOT_PRIVATE, Payment, Round, Transcript, _checksum
+from recoup.privacy.price import epsilon_of_rho
+from recoup.transcript.transcript import NOT_PRIVATE, Payment, Round, Transcript, _checksum
 from recoup.version import __version__
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import recoup
 from recoup import Box, GridKMeans, KMeans, L1Ball, PrivateKMeans, infer, release
-from recoup.cli import app
+from recoup.cli.app import app
 from recoup.errors import DoubtfulResult
 from recoup.inference.chance import chance_of_size, chance_of_sum
 from recoup.inference.evidence import evidence_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from recoup.context import Context
 from recoup.domain import Domain
 from recoup.queries.base import Array
-from recoup.transcript import Round
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Round
 
 
 class Labels(NamedTuple):

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from recoup.context import Context, Request
 from recoup.queries.base import Array
-from recoup.transcript import Round
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import Round
 
 
 @runtime_checkable

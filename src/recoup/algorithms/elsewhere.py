@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from recoup.context import Context, Request
 from recoup.errors import ParameterError
 from recoup.queries.base import Array
-from recoup.transcript import Round
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import Round
 
 _LONGEST_NAME = 200
 

@@ -17,14 +17,14 @@ import numpy as np
 from scipy.special import expit
 
 from recoup.algorithms.answers import column_names
-from recoup.algorithms.lloyd import positive_whole
+from recoup.algorithms.kmeans.lloyd import positive_whole
 from recoup.algorithms.tilted import tilted_support
-from recoup.context import Context, Request
 from recoup.errors import ParameterError
 from recoup.inference.measure import total_of
 from recoup.queries.base import Array, check_size
 from recoup.queries.gradient import LARGEST_COEFFICIENT, LogisticGradientQuery
-from recoup.transcript import Round
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import Round
 
 _COUNT_PART = Fraction(5, 100)  # of every round: N is needed to a few per cent only
 _LARGEST_PARAMETER = 2.0**20

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recoup.algorithms.adaptive import AdaptiveKMeans
 from recoup.algorithms.base import Algorithm
+from recoup.algorithms.components import CovariancePCA, PowerPCA
 from recoup.algorithms.elsewhere import Elsewhere
-from recoup.algorithms.eugkm import GridKMeans
-from recoup.algorithms.gmm import GaussianMixture
-from recoup.algorithms.hybrid import HybridKMeans
-from recoup.algorithms.lloyd import KMeans
+from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
+from recoup.algorithms.kmeans.grid import GridKMeans
+from recoup.algorithms.kmeans.hybrid import HybridKMeans
+from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.algorithms.logistic import LogisticRegression
-from recoup.algorithms.pca import CovariancePCA, PowerPCA
+from recoup.algorithms.mixture import GaussianMixture
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.queries.registry import unknown
 

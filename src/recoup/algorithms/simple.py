@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from recoup.algorithms.initial import uniform_points
-from recoup.context import Context, Request
+from recoup.algorithms.kmeans.initial import uniform_points
 from recoup.queries.base import Array
 from recoup.queries.simple import FieldsAsJson
-from recoup.transcript import Round
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import Round
 
 
 class SimpleAlgorithm(FieldsAsJson, ABC):

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.context import Context
 from recoup.inference.measure import explained, total_of
 from recoup.queries.base import Array
-from recoup.transcript import Round
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Round
 
 _POINTS_OF_A_PASS = 3000
 _STEPS, _TOLERANCE = 20, 0.03  # a pass need not be solved to the end: it only says where to go on
@@ -50,7 +50,7 @@ def tilted_support(
         (n_points, d + 1) points; the second half of them has the positive label.
 
     >>> from recoup.domain import Box
-    >>> from recoup.context import Context
+    >>> from recoup.transcript.context import Context
     >>> context = Context(domain=Box([0, 0], [1, 1]), epsilon=1)
     >>> tilted_support(context, (), 5, np.random.default_rng(0), pseudo_records=10.0, slacks=())[:, 1]
     array([-1., -1., -1.,  1.,  1.])

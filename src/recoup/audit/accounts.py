@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
-from recoup.algorithms.lloyd import KMeans
+from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.audit.effort import Effort
 from recoup.audit.findings import Finding
 from recoup.audit.reference import largest_rho
@@ -24,9 +24,9 @@ from recoup.audit.subjects import Subject, Terms, ordinary_table, subjects
 from recoup.curator.source import open_source
 from recoup.driver import release
 from recoup.errors import ContinuationError, LedgerUnitError, UnitConverted
-from recoup.ledger import Ledger
+from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 UNITS: Final = "units of one ledger"
 RUNS: Final = "a run and its ledger"

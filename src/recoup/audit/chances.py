@@ -18,7 +18,7 @@ from recoup.audit.subjects import BOX, Subject, Terms, ordinary_table, subjects
 from recoup.errors import DoubtfulResult
 from recoup.estimators import PrivateKMeans
 from recoup.queries.base import Array
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 ATTACK: Final = "choices without a seed"
 _TIMES: Final = 4

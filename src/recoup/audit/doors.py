@@ -24,9 +24,9 @@ from recoup.audit.subjects import BOX, Released, Terms, ordinary_table
 from recoup.domain import Domain, L1Ball, L2Ball
 from recoup.errors import DoubtfulResult, PostprocessDeclined
 from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
-from recoup.ledger import Ledger
+from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 ATTACK: Final = "terms by every way in"
 _PERSON: Final = 3

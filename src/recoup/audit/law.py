@@ -21,7 +21,7 @@ from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.queries.base import Array, Query
 from recoup.queries.grid import GridQuery
-from recoup.rounds import Round
+from recoup.transcript.round import Round
 
 GROUP: Final = "law"
 FEWEST: Final = 30  # residuals worth a test

@@ -22,7 +22,7 @@ from recoup.curator.rivals.base import Purse
 from recoup.curator.source import open_source
 from recoup.queries.base import Array, Query
 from recoup.queries.grid import GridQuery
-from recoup.rounds import Round
+from recoup.transcript.round import Round
 
 GROUP: Final = "mechanisms"
 _STRONG: Final = Fraction(8)  # an epsilon at which Gaussian noise tells enough for a few thousand tries

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from recoup.audit.sampler import listening
-from recoup.ledger import Ledger
+from recoup.privacy.ledger import Ledger
 
 Observation = dict[str, Any]
 _DRAWN = "drawn: "  # what differs between any two runs, and must

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import recoup
+from recoup._files import write_whole
 from recoup.audit.findings import Finding
 from recoup.audit.summary import power_sentences, summary_rows
 from recoup.errors import ParameterError
-from recoup.files import write_whole
 from recoup.version import __version__
 
 ATTACKS, PLANTED = "attacks", "planted bugs"

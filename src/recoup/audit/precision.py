@@ -23,9 +23,9 @@ from recoup.audit.subjects import BOX, Terms, neighbours, request_for
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.queries.base import Array
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 GROUP: Final = "precision"
 _BITS: Final = 20

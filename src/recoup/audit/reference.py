@@ -15,7 +15,7 @@ from scipy.optimize import minimize_scalar
 
 from recoup.domain import Domain
 from recoup.queries.base import Array
-from recoup.rounds import Round
+from recoup.transcript.round import Round
 
 _GRID = 2.0**30
 

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-import recoup.mechanism
-import recoup.selection
+import recoup.privacy.mechanism
+import recoup.privacy.selection
 
 Kind = Literal["laplace", "gaussian", "selection"]
 
@@ -75,14 +75,14 @@ def listening(*, held: int | None = None, before: Callable[[Draw], None] | None 
     Returns:
         What was heard so far.
 
-    >>> from recoup.mechanism import SecureNoise
+    >>> from recoup.privacy.mechanism import SecureNoise
     >>> with listening(held=3) as heard:
     ...     same = SecureNoise().laplace([5], 2.0**30) == SecureNoise().laplace([5], 2.0**30)
     >>> same, heard.public[0]
     (False, ('laplace', 1, 1073741824.0, 0))
     """
     heard = Heard()
-    values, choices = recoup.mechanism._opendp, recoup.selection._opendp
+    values, choices = recoup.privacy.mechanism._opendp, recoup.privacy.selection._opendp
 
     def watched_values(kind: Any, scale: float) -> _Watched:
         return _Watched(values(kind, scale), kind, scale, 0, heard, held, before)
@@ -91,8 +91,8 @@ def listening(*, held: int | None = None, before: Callable[[Draw], None] | None 
         return _Watched(choices(n_winners, scale), "selection", scale, n_winners, heard, held, before)
 
     places: list[tuple[Any, Any, Any]] = [
-        (recoup.mechanism, values, watched_values),
-        (recoup.selection, choices, watched_choices),
+        (recoup.privacy.mechanism, values, watched_values),
+        (recoup.privacy.selection, choices, watched_choices),
     ]
     for module, _, watched in places:
         module._opendp = watched
@@ -143,5 +143,5 @@ class _Watched:
         draws = rng.laplace(size=n) if self._kind == "laplace" else rng.normal(size=n)
         # Half of them are moved to where counts of a few records are, so that algorithms go the way that they usually
         # go; the others stay around zero, where nothing is clipped.
-        moved = 6 * recoup.mechanism.SENSITIVITY * (np.arange(n) % 2 == 0)
+        moved = 6 * recoup.privacy.mechanism.SENSITIVITY * (np.arange(n) % 2 == 0)
         return [int(v) for v in np.rint(0.5 * draws * self._scale) + moved]

@@ -25,7 +25,7 @@ def called(words: Sequence[str]) -> Streams:
         RuntimeError: it did not end with code 0.
     """
     # The command line is above this layer, so it is found by name.
-    runner, app = importlib.import_module("typer.testing").CliRunner(), importlib.import_module("recoup.cli").app
+    runner, app = importlib.import_module("typer.testing").CliRunner(), importlib.import_module("recoup.cli.app").app
     result = runner.invoke(app, list(words))
     if result.exit_code:
         raise RuntimeError(f"recoup {words[0]} ended with {result.exit_code}: {result.stderr[-300:]}")

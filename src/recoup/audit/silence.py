@@ -28,7 +28,7 @@ from recoup.audit.shell import BOUNDS, called
 from recoup.audit.subjects import BOX, Subject, Terms, ordinary_table, subjects
 from recoup.driver import release
 from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
-from recoup.ledger import Ledger
+from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 
 GROUP: Final = "silence"

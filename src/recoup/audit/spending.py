@@ -21,7 +21,7 @@ from recoup.audit.subjects import Released, Subject, Terms, ordinary_table, quer
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import BudgetError, BudgetExceededError
-from recoup.ledger import Ledger
+from recoup.privacy.ledger import Ledger
 
 GROUP: Final = "spending"
 _ROOM: Final = Fraction(1, 10**9)  # OpenDP's own map rounds up by a few units in the last place

@@ -16,20 +16,20 @@ import numpy as np
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.audit.reference import largest_rho
-from recoup.context import Context, Request
 from recoup.curator.rivals.base import Rival, release_model
 from recoup.curator.rivals.privgene import PrivGene
 from recoup.curator.rivals.registry import RIVALS, rival_of
 from recoup.domain import Box, Domain, L1Ball, L2Ball
 from recoup.driver import release
 from recoup.errors import ParameterError, RecoupError
-from recoup.ledger import Ledger
+from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array, Query
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
 from recoup.queries.registry import QUERIES
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Transcript
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import Transcript
 
 _LOW, _HIGH = (-3.0, 1.0), (1.5, 7.0)  # not symmetric, so that a mistake in scaling shows
 BOX: Final = Box(_LOW, _HIGH)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from recoup.algorithms.lloyd import KMeans
+from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.bench.data import blobs
 from recoup.bench.growth import growth_of_races
 from recoup.bench.machine import describe_machine, finished
@@ -18,7 +18,7 @@ from recoup.bench.timing import Contestant, race
 from recoup.domain import Array, L1Ball
 from recoup.driver import release
 from recoup.inference.infer import infer
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 MAXENT, MCMC, YARDSTICK = "maxent", "mcmc", "scikit-learn KMeans, 10 starts"
 N_STEPS: Final = 30_000  # of a chain: the paper's

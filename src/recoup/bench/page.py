@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from recoup._files import write_whole
 from recoup.bench.picture import picture
 from recoup.bench.results import PARTS, Part, PartName
 from recoup.bench.tables import cluster_tables, machine_sentence, markdown, tables_of
 from recoup.errors import ParameterError
-from recoup.files import write_whole
 
 BEGIN: Final = "<!-- measured: written by recoup bench -->"
 END: Final = "<!-- end of measured -->"

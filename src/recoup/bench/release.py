@@ -144,7 +144,7 @@ def work_of(name: str, n_records: int, n_columns: int, n_clusters: int) -> Calla
 
 def _works(name: str, x: Array, n_clusters: int) -> Callable[[], object]:
     if name == OURS:
-        from recoup.algorithms.lloyd import KMeans as PrivateLloyd
+        from recoup.algorithms.kmeans.lloyd import KMeans as PrivateLloyd
 
         domain = L1Ball((-1.0,) * x.shape[1], (1.0,) * x.shape[1])
         algorithm = PrivateLloyd(n_clusters=n_clusters, n_rounds=N_ROUNDS)

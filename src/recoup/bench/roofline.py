@@ -24,7 +24,7 @@ from recoup.bench.timing import race
 from recoup.curator.source import fixed_records
 from recoup.domain import Box
 from recoup.kernels.threads import n_threads, over_row_ranges
-from recoup.queries.voronoi import VoronoiQuery
+from recoup.queries.cells import VoronoiQuery
 
 _SHAPES: Final = ((2, 15), (10, 5), (10, 15), (10, 100), (50, 15))
 _MATRIX: Final = 1024

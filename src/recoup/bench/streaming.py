@@ -23,7 +23,7 @@ from recoup.bench.rules import Rules
 from recoup.bench.timing import race
 from recoup.curator.source import open_source
 from recoup.domain import Array, Box
-from recoup.queries.voronoi import VoronoiQuery
+from recoup.queries.cells import VoronoiQuery
 
 N_COLUMNS: Final = 10
 N_CLUSTERS: Final = 10

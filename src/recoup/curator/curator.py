@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from recoup.context import Context, Request
 from recoup.curator.source import Source
 from recoup.errors import BudgetExceededError, ParameterError
-from recoup.ledger import Ledger
-from recoup.mechanism import Noise, SecureNoise
+from recoup.privacy.ledger import Ledger
+from recoup.privacy.mechanism import Noise, SecureNoise
 from recoup.queries.base import check_columns, check_sensitivity
-from recoup.transcript import NOT_PRIVATE, Round
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import NOT_PRIVATE, Round
 
 
 class Curator:

@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from recoup.curator.columns import Columns
 from recoup.curator.spark import SparkSource, SparkTable
-from recoup.curator.tables import Block, Table, open_table
+from recoup.curator.tables.columns import Columns
+from recoup.curator.tables.open import Block, Table, open_table
 from recoup.domain import Domain
 from recoup.kernels.fixed_point import fixed_point_rows
 from recoup.kernels.fixed_point_columns import fixed_point_columns

@@ -19,9 +19,9 @@ from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
-from recoup.curator.arrow import Block, columns_of, not_numeric
-from recoup.curator.blocks import Table
-from recoup.curator.schema import listed, select, shown_column
+from recoup.curator.tables.arrow import Block, columns_of, not_numeric
+from recoup.curator.tables.blocks import Table
+from recoup.curator.tables.schema import listed, select, shown_column
 from recoup.domain import Domain, domain_from_json
 from recoup.errors import DataError, SparkError
 from recoup.queries.base import Array, Query

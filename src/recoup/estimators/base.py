@@ -10,15 +10,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from recoup.algorithms.lloyd import positive_whole
+from recoup.algorithms.kmeans.lloyd import positive_whole
 from recoup.curator.source import is_path, source_of
-from recoup.curator.tables import Table, open_table
+from recoup.curator.tables.open import Table, open_table
 from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
 from recoup.errors import BudgetError, DataError, ParameterError
 from recoup.estimators.given_bounds import refuse_text
 from recoup.inference.refit import refit
 from recoup.queries.base import Array
-from recoup.transcript import COUNTED, NOT_COUNTED
+from recoup.transcript.transcript import COUNTED, NOT_COUNTED
 
 _POSTPROCESS = ("auto", "maxent", "mcmc", "none")
 

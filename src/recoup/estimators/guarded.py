@@ -14,7 +14,7 @@ from recoup.inference.judge import judge, warn_of
 from recoup.inference.reading import seed_for
 from recoup.inference.refit import refit
 from recoup.queries.base import Array
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 _LARGEST_GAP = 1.0  # nats a noisy value: what was found is then nowhere near the measure that was looked for
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from recoup.algorithms.adaptive import AdaptiveKMeans
 from recoup.algorithms.base import Algorithm
-from recoup.algorithms.eugkm import GridKMeans
-from recoup.algorithms.hybrid import HybridKMeans
-from recoup.algorithms.lloyd import KMeans, positive_whole
+from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
+from recoup.algorithms.kmeans.grid import GridKMeans
+from recoup.algorithms.kmeans.hybrid import HybridKMeans
+from recoup.algorithms.kmeans.lloyd import KMeans, positive_whole
 from recoup.curator.rivals.base import release_model
 from recoup.curator.rivals.registry import RIVALS, rival_of
 from recoup.driver import release
@@ -27,9 +27,9 @@ from recoup.inference.intervals import Intervals, intervals
 from recoup.inference.judge import judge, warn_of
 from recoup.inference.reading import seed_for
 from recoup.inference.refit import in_order, refit
-from recoup.ledger import Ledger
+from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
-from recoup.queries.voronoi import VoronoiQuery
+from recoup.queries.cells import VoronoiQuery
 
 # Algorithms that plan their own rounds and are read by maximum entropy only.
 # "auto" chooses DP-KMEANS for these.

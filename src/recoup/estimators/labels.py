@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
 
-from recoup.curator.memory import cells_of
 from recoup.curator.source import Source, is_path, source_of
 from recoup.curator.spark import SparkTable, is_spark
-from recoup.curator.tables import Block, Table, open_table
+from recoup.curator.tables.memory import cells_of
+from recoup.curator.tables.open import Block, Table, open_table
 from recoup.domain import Box, declared_bounds, declared_width
 from recoup.errors import DataError, ParameterError
 from recoup.estimators.given_bounds import refuse_text

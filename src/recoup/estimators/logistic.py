@@ -13,12 +13,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from recoup.algorithms.logistic import LogisticRegression, trust_in_base
-from recoup.curator.tables import open_table
+from recoup.curator.tables.open import open_table
 from recoup.driver import release
 from recoup.errors import DataError
 from recoup.estimators.guarded import GuardedEstimator
 from recoup.estimators.labels import codes_of, declared_classes, open_labelled
-from recoup.ledger import Ledger
+from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 
 

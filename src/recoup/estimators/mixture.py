@@ -12,12 +12,12 @@ from scipy.special import logsumexp
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from recoup.algorithms.gmm import GaussianMixture, Mixture, log_joint
-from recoup.algorithms.lloyd import positive_whole
+from recoup.algorithms.kmeans.lloyd import positive_whole
+from recoup.algorithms.mixture import GaussianMixture, Mixture, log_joint
 from recoup.driver import release
 from recoup.estimators.base import harmless
 from recoup.estimators.guarded import GuardedEstimator
-from recoup.ledger import Ledger
+from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 
 

@@ -10,19 +10,19 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from recoup.accounting import as_fraction
 from recoup.algorithms.answers import Weighted
-from recoup.algorithms.lloyd import positive_whole
-from recoup.algorithms.pca import CovariancePCA, PowerPCA, check_width
-from recoup.component_planner import plan_components
-from recoup.context import Context
+from recoup.algorithms.component_plan import plan_components
+from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width
+from recoup.algorithms.kmeans.lloyd import positive_whole
 from recoup.domain import Domain
 from recoup.driver import release
 from recoup.errors import DataError, ParameterError
 from recoup.estimators.guarded import GuardedEstimator
-from recoup.ledger import Ledger
+from recoup.privacy.ledger import Ledger
+from recoup.privacy.price import as_fraction
 from recoup.queries.base import Array
-from recoup.transcript import Transcript
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Transcript
 
 _ALGORITHMS = ("auto", "covariance", "power")
 
@@ -46,8 +46,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
         n_records: a public guess of the number of records, or "auto".
         records_per_person: how many records one person may hold; declared, not enforced.
         algorithm: "covariance", all second moments in one round; "power", a noisy power iteration; "auto" as
-            `recoup.component_planner.plan_components` says: the covariance up to 64 columns, above that whichever has
-            less noise.
+            `recoup.algorithms.component_plan.plan_components` says: the covariance up to 64 columns, above that
+            whichever has less noise.
         n_rounds: "auto", or a number of rounds for "power"; "auto" is 6.
         postprocess: "maxent" infers the maximum-entropy data set from all rounds and takes its components without
             noise; "mcmc" samples one; "none" keeps the algorithm's own answer. "auto" is "maxent" for "power", unless

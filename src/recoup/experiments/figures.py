@@ -18,7 +18,7 @@ from recoup.experiments.peers import LABEL
 from recoup.experiments.run import Metric
 from recoup.experiments.summary import DATA_FREE, LAST_ITERATE, NON_PRIVATE, TITLES, Panel, method_title
 from recoup.plots import BLUE, GREEN, ORANGE, PURPLE, RED, SKY
-from recoup.transcript import NOT_PRIVATE
+from recoup.transcript.transcript import NOT_PRIVATE
 
 _INK, _SOFT = "#222222", "#8A929C"
 _N_COLUMNS = 3

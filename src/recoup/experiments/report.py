@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from recoup._files import write_whole
 from recoup.experiments import figures, tables
 from recoup.experiments.results import Result
 from recoup.experiments.run import METRICS, Metric
 from recoup.experiments.summary import Panel, summarise
-from recoup.files import write_whole
 from recoup.plots import png
-from recoup.transcript import NOT_PRIVATE
+from recoup.transcript.transcript import NOT_PRIVATE
 
 
 def write_report(folder: Path, results: Iterable[Result]) -> tuple[list[Panel], list[Path]]:

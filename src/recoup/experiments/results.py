@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
+from recoup._files import replacing, write_whole
 from recoup.errors import DataError, UnreadableFileError
-from recoup.files import replacing, write_whole
-from recoup.transcript import NOT_PRIVATE
+from recoup.transcript.transcript import NOT_PRIVATE
 
 
 class RunKey(NamedTuple):

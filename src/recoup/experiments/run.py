@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-from recoup.accounting import Price
-from recoup.algorithms.lloyd import KMeans
+from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.domain import Array, Box, Domain, L1Ball
 from recoup.driver import release
 from recoup.errors import DoubtfulResult, ParameterError
 from recoup.estimators import PrivateKMeans
 from recoup.experiments.datasets import LoadedSet
-from recoup.ledger import Ledger
-from recoup.transcript import Transcript
+from recoup.privacy.ledger import Ledger
+from recoup.privacy.price import Price
+from recoup.transcript.transcript import Transcript
 
 Metric = Literal["paper", "user"]
 METRICS: tuple[Metric, ...] = ("paper", "user")

@@ -20,13 +20,13 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from recoup._files import exclusive
 from recoup.errors import ParameterError, RecoupError
 from recoup.experiments.datasets import DataSet, LoadedSet, check_folder, load
 from recoup.experiments.execute import Failure, execute
 from recoup.experiments.methods import Method
 from recoup.experiments.results import Result, RunKey, RunStore
 from recoup.experiments.run import METRICS, Metric, Run
-from recoup.files import exclusive
 from recoup.version import __version__
 
 RUNS_FILE = "runs.jsonl"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recoup.domain import Array, Domain
-from recoup.queries.voronoi import VoronoiQuery
+from recoup.queries.cells import VoronoiQuery
 
 
 def wcss(unit: Array, centers: Array, domain: Domain) -> float:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from recoup.experiments.peers import LABEL, SOURCE
 from recoup.experiments.run import METRICS, Metric
 from recoup.experiments.summary import DATA_FREE, LAST_ITERATE, TITLES, Panel, Ratio, Score, method_title
-from recoup.transcript import NOT_PRIVATE
+from recoup.transcript.transcript import NOT_PRIVATE
 from recoup.version import __version__
 
 NOTE = (

@@ -17,8 +17,8 @@ from recoup.inference.intervals import UnitData, over_simulated
 from recoup.inference.significance import sizes_by_counts
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
 from recoup.queries.base import Array
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Transcript
+from recoup.queries.cells import VoronoiQuery
+from recoup.transcript.transcript import Transcript
 
 _DRAWS = 10
 _DEVIATIONS = 4.0  # several steps are tested, with a deviation from few draws

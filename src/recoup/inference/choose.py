@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from recoup.algorithms.adaptive import weighted_quantile
-from recoup.algorithms.lloyd import positive_whole
+from recoup.algorithms.kmeans.adaptive import weighted_quantile
+from recoup.algorithms.kmeans.lloyd import positive_whole
 from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.inference.apart import told_apart, two_would_show
@@ -25,7 +25,7 @@ from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.intervals import UnitData, draws_for, error_at, one_transcript, over_simulated
 from recoup.kernels.weighted_kmeans import Clustering, weighted_inertia, weighted_kmeans
 from recoup.queries.base import Array
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 _TAIL = 0.005  # of the weight on either side that a range leaves out: inferred data has a little weight everywhere
 _RESTARTS, _REFERENCE_RESTARTS = 8, 2

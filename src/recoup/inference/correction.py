@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, expit, log_ndtr
 
-from recoup.context import Context
 from recoup.queries.base import Array
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Round
+from recoup.queries.cells import VoronoiQuery
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Round
 
 # Spreads of the model's error that are tried, in units of the typical noise.
 _RATIOS = 2.0 ** np.arange(-2.0, 16.0)

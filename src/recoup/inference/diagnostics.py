@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from recoup.context import Context
 from recoup.queries.base import Array
-from recoup.transcript import Round
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import numpy as np
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.significance import Sizes, sizes_by_counts
 from recoup.queries.base import Array
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 
 def doubtful(

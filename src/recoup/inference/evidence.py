@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from recoup.accounting import as_fraction, rounded_up
 from recoup.algorithms.base import Algorithm, Settling
 from recoup.algorithms.registry import algorithm_from_json
-from recoup.context import Context
 from recoup.errors import ParameterError
 from recoup.inference.inferred import STATEMENTS, InferredDataset
 from recoup.inference.measure import strength_of
-from recoup.transcript import Round, Transcript
+from recoup.privacy.price import as_fraction, rounded_up
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Round, Transcript
 
 _ADDED_UP = ("statement", "noise", "epsilon", "delta", "mechanism", "spent")  # by which a joint statement differs
 

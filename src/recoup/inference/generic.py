@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from recoup.algorithms.base import Approximate, Refittable
-from recoup.algorithms.lloyd import positive_whole
-from recoup.context import Context
+from recoup.algorithms.kmeans.lloyd import positive_whole
 from recoup.errors import ParameterError
 from recoup.inference.evidence import Evidence, Part
 from recoup.inference.measure import Measure, Mixture, drawn_support, explained, total_of
 from recoup.queries.base import Array, Query
+from recoup.transcript.context import Context
 
 _LARGEST_TABLE = 2**26  # values of all rows on the support: half a gigabyte
 _PSEUDO_RECORDS = 10.0

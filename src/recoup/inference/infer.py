@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from recoup.algorithms.lloyd import positive_whole
+from recoup.algorithms.kmeans.lloyd import positive_whole
 from recoup.errors import ParameterError, PostprocessDeclined
 from recoup.inference.diagnostics import Diagnostics, residuals_of
 from recoup.inference.evidence import Evidence, evidence_of
@@ -27,10 +27,10 @@ from recoup.inference.rounds import made_consistent, voronoi_cells_of
 from recoup.inference.sampled import SAMPLED_POINTS, Chains, Reading, sample_records, sample_support
 from recoup.inference.support import around_means, resampled
 from recoup.queries.base import Array
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Round, Transcript
+from recoup.transcript.transcript import Round, Transcript
 
 Method = Literal["maxent", "mcmc", "consistency"]
 METHODS: tuple[Method, ...] = ("maxent", "mcmc", "consistency")

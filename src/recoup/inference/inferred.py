@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from recoup.context import CSV_UNITS
+from recoup._files import replacing
 from recoup.errors import ParameterError, UnreadableFileError
-from recoup.files import replacing
 from recoup.inference.diagnostics import Diagnostics
 from recoup.inference.reading import USUAL_SEED
 from recoup.inference.verdict import Verdict
 from recoup.queries.base import Array
-from recoup.transcript import CLAIMED, NEIGHBOURS_CLAIMED, NOT_PRIVATE
+from recoup.transcript.context import CSV_UNITS
+from recoup.transcript.transcript import CLAIMED, NEIGHBOURS_CLAIMED, NOT_PRIVATE
 
 _WEIGHT = "weight"
 _METADATA = b"recoup"

@@ -22,7 +22,7 @@ from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
 from recoup.algorithms.base import Clustering, Refittable
-from recoup.algorithms.lloyd import positive_whole
+from recoup.algorithms.kmeans.lloyd import positive_whole
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.evidence import evidence_of
@@ -34,8 +34,8 @@ from recoup.inference.withheld import Withheld, withheld_from
 from recoup.kernels.threads import n_threads
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import Array
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Round, Transcript
+from recoup.queries.cells import VoronoiQuery
+from recoup.transcript.transcript import Round, Transcript
 
 _DRAWS = 39  # the 36th of 39 is exactly the 90 % point, the 38th the 95 % point
 # One pass on so many points has the error of two on 10,000 within a few per cent, at a sixth of the time.

@@ -12,14 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from recoup.context import Context
 from recoup.inference.correction import corrected, solved_and_settled
 from recoup.inference.evidence import Evidence
 from recoup.inference.measure import FIRST_LOOK, Measure, Mixture, drawn_support, explained, temperature_of, total_of
 from recoup.queries.base import Array
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Round
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Round
 
 _GRID_COLUMNS = 3  # in more, a grid's cells are too wide for a base; the same bound as the default algorithm's
 _AROUND_MEANS = Mixture(first_look=0.05, cells=0.6, resampled=0.35)  # where no look is fit to be a base

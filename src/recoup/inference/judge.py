@@ -26,8 +26,8 @@ from recoup.inference.misfit import Clusters, Misfit, expected_answer, misfits_o
 from recoup.inference.records import Records, records_of
 from recoup.inference.verdict import Kind, Reason, Verdict
 from recoup.queries.base import Array
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Round, Transcript
+from recoup.queries.cells import VoronoiQuery
+from recoup.transcript.transcript import Round, Transcript
 
 _FALSE_ALARM = 0.005  # of all tests that decide about one verdict, together: inside the 1% that is promised
 _FACTOR, _DEVIATIONS = 1.5, 4.0  # by both of them the number of records must differ from the declared one

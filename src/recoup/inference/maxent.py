@@ -14,10 +14,10 @@ from scipy.sparse import csr_array
 from recoup.inference.newton import Solution, solve
 from recoup.inference.rows import Block, DenseRows, Partition, SparseRows
 from recoup.queries.base import Array, Query, rows_in_blocks
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Round
+from recoup.transcript.transcript import Round
 
 
 def rows_of(query: Query, points: Array) -> list[Block]:

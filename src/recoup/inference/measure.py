@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.algorithms.initial import uniform_points
-from recoup.context import Context
+from recoup.algorithms.kmeans.initial import uniform_points
 from recoup.inference.correction import corrected, solved_and_settled
 from recoup.inference.fine_grid import coarse_cells, reachable_cells
 from recoup.inference.maxent import rows_of
@@ -22,10 +21,11 @@ from recoup.inference.newton import Solution, solve
 from recoup.inference.records import records_of
 from recoup.inference.rows import Block, Partition
 from recoup.queries.base import Array
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Round
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Round
 
 FIRST_LOOK = (GridQuery, HistogramQuery)
 _MAX_GRID_ROWS = 600

@@ -14,13 +14,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.context import Context
 from recoup.inference.chance import chance_of_size, chance_of_sum
 from recoup.queries.base import Array
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery, Marginal
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Round
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Round
 
 _PART_OF_SPREAD = 0.02  # of a cluster, in a column: a centre that is off by less is as good
 _PART_OF_RANGE = 0.0005  # of a column's declared width, where a cluster has no spread

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from math import floor, log10
 from typing import Any
 
-from recoup.context import Context
 from recoup.inference.fine_grid import reachable_cells
 from recoup.queries.grid import GridQuery
-from recoup.transcript import Round
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Round
 
 _HALF_WIDTH = 1.645  # standard deviations on each side of an estimate: nine times in ten the truth lies between
 _NONE = 3.0  # standard deviations: an estimate below this many might be of an empty table

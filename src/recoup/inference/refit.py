@@ -8,16 +8,16 @@ import numpy as np
 
 from recoup.algorithms.base import Algorithm, Clustering, Refittable
 from recoup.algorithms.elsewhere import Elsewhere
-from recoup.algorithms.lloyd import KMeans, positive_whole
+from recoup.algorithms.kmeans.lloyd import KMeans, positive_whole
 from recoup.algorithms.registry import algorithm_from_json
-from recoup.context import Context
 from recoup.errors import ParameterError
 from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.significance import without_noise
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import Array
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Transcript
+from recoup.queries.cells import VoronoiQuery
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Transcript
 
 _LLOYD_RESTARTS = 10  # beside the last iterate, which is a good start
 _RESTARTS = 40

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from recoup.context import Context
 from recoup.errors import ParameterError
 from recoup.inference.consistency import Consistent, consistent
 from recoup.queries.base import Array
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Round
+from recoup.queries.cells import VoronoiQuery
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

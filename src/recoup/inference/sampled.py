@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.context import Context
 from recoup.inference.diagnostics import Diagnostics, mixing_of, residuals_of
 from recoup.inference.evidence import Evidence
 from recoup.inference.measure import Measure, observations
@@ -24,6 +23,7 @@ from recoup.inference.rounds import Cells, made_consistent, voronoi_cells_of
 from recoup.inference.rows import dense_rows
 from recoup.inference.support_sampler import SupportChain, SupportTarget, sample_chains_on_support
 from recoup.queries.base import Array
+from recoup.transcript.context import Context
 
 MAX_LATENT_RECORDS = 1_000_000  # above this, every latent point carries a weight
 SAMPLED_POINTS = 2000  # of the support of the generic sampler: a chain visits each point often enough

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.context import Context
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import Array
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Round
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Round
 
 _SMALL = 0.1  # of an equal part of the records: larger clusters are never doubted
 _FALSE_ALARM = 0.01  # that any cell of an empty table stands out in a round

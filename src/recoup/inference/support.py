@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from recoup.context import Context
 from recoup.inference.rounds import Cells
 from recoup.queries.base import Array
+from recoup.transcript.context import Context
 
 _SPREADS = (0.02, 0.05, 0.1, 0.2)
 _JITTERS = (0.01, 0.03, 0.08)

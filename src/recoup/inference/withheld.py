@@ -16,7 +16,7 @@ from recoup.inference.judge import certain_misfits
 from recoup.inference.misfit import Clusters
 from recoup.inference.records import records_of
 from recoup.queries.base import Array
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 _NOISE = "it may be nothing but noise"
 _NO_RECORDS = "the released counts cannot be told from those of an empty table"

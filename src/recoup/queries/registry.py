@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.queries.base import Query
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.gradient import LogisticGradientQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
 from recoup.queries.mixture import MixtureQuery
 from recoup.queries.moments import MomentsQuery, PowerQuery
-from recoup.queries.voronoi import VoronoiQuery
 
 QUERIES: dict[str, type[Query]] = {
     q.type_name: q

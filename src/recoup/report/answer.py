@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recoup.algorithms.adaptive import weighted_quantile
 from recoup.algorithms.answers import Labelled, Labels, Noted, Weighted, column_names
 from recoup.algorithms.base import Algorithm, Clustering
+from recoup.algorithms.kmeans.adaptive import weighted_quantile
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.inference.inferred import InferredDataset
 from recoup.queries.base import Array
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 
 class NamedAnswer(NamedTuple):

@@ -21,7 +21,7 @@ from recoup.report.reproduce import reproduce_facts
 from recoup.report.result import Result, result_of
 from recoup.report.rounds import budget_facts
 from recoup.report.verdict import verdict_facts
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 from recoup.version import __version__
 
 _ALGORITHMS = {

@@ -11,7 +11,7 @@ from recoup.inference.diagnostics import Diagnostics, residuals_of
 from recoup.inference.inferred import InferredDataset
 from recoup.report.result import Result
 from recoup.report.rounds import asked_by
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 # The mean of |noise| / scale, and its standard deviation: Laplace, Gaussian.
 _EXPECTED = {"laplace": (1.0, 1.0), "gaussian": (sqrt(2 / pi), sqrt(1 - 2 / pi))}

@@ -15,21 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from recoup.algorithms.adaptive import AdaptiveKMeans, weighted_quantile
+from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans, weighted_quantile
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset
 from recoup.kernels.weighted_kmeans import weighted_inertia, weighted_kmeans
 from recoup.queries.base import Array
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery, Marginal
-from recoup.queries.voronoi import VoronoiQuery
 from recoup.report.encode import evenly_chosen, levels, positions
 from recoup.report.numbers import share
 from recoup.report.result import Result
 from recoup.report.rounds import asked_by, noisy_cell_means
-from recoup.transcript import Round, Transcript
+from recoup.transcript.transcript import Round, Transcript
 
 _MOST_STEPS, _MOST_CELLS, _MOST_BINS = 12, 400, 96
 _STEP_POINTS, _STEP_RESTARTS = 3_000, 6

@@ -46,7 +46,7 @@ def render(facts: dict[str, Any]) -> str:
 
     >>> import numpy as np
     >>> from recoup import Box, Transcript
-    >>> from recoup.context import Context
+    >>> from recoup.transcript.context import Context
     >>> from recoup.report.facts import gather_model
     >>> terms = Context(domain=Box([0], [1], ("a<b",)), epsilon=1)
     >>> privacy = Transcript(context=terms, algorithm={}, simulated=False).privacy

@@ -26,7 +26,7 @@ from recoup.report.privacy import promise_facts
 from recoup.report.reproduce import lines_for
 from recoup.report.rounds import budget_facts
 from recoup.report.verdict import verdict_facts
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 from recoup.version import __version__
 
 _MOST_ROWS, _MOST_COLUMNS = 200, 80  # more would neither be read nor fit into a page

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from math import exp
 from typing import Any
 
-from recoup.context import CSV_MEANING
 from recoup.inference.evidence import privacy_of, releases_behind
 from recoup.inference.inferred import InferredDataset
 from recoup.report.numbers import count, figure
-from recoup.transcript import NEIGHBOURS_CLAIMED, NOT_PRIVATE, Transcript
+from recoup.transcript.context import CSV_MEANING
+from recoup.transcript.transcript import NEIGHBOURS_CLAIMED, NOT_PRIVATE, Transcript
 
 _MECHANISMS = {
     "laplace": "integer Laplace noise on every number that was asked for",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from recoup.algorithms.adaptive import weighted_quantile
+from recoup.algorithms.kmeans.adaptive import weighted_quantile
 from recoup.inference.doubt import doubtful
 from recoup.queries.base import Array
 from recoup.report.numbers import count, in_units, known, listed, share

@@ -7,7 +7,7 @@ from typing import Any
 from recoup.inference.evidence import releases_behind
 from recoup.inference.inferred import InferredDataset
 from recoup.report.result import Result
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 from recoup.version import __version__
 
 _USUAL_LEVEL = 0.9

@@ -18,8 +18,8 @@ from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.intervals import Intervals, intervals
 from recoup.queries.base import Array
-from recoup.queries.voronoi import VoronoiQuery
-from recoup.transcript import Transcript
+from recoup.queries.cells import VoronoiQuery
+from recoup.transcript.transcript import Transcript
 
 _WORLD_POINTS = 6_000
 # More would neither be read nor fit into a page: the columns and clusters that matter most are shown.

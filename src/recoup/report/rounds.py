@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from recoup.context import Context
 from recoup.inference.evidence import releases_behind
 from recoup.inference.inferred import InferredDataset
 from recoup.queries.base import Array
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.grid import GridQuery
 from recoup.queries.histogram import HistogramQuery
-from recoup.queries.voronoi import VoronoiQuery
 from recoup.report.numbers import count
-from recoup.transcript import Round, Transcript
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import Round, Transcript
 
 
 def asked_by(answered: Round) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from recoup.inference.judge import judge
 from recoup.queries.base import Array
 from recoup.report.blocks import Facts, more
 from recoup.report.markup import Markup, element
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 _MOST_REASONS = 12  # more would push the result off the first screen
 

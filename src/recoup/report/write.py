@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from recoup._files import write_whole
 from recoup.errors import ParameterError
-from recoup.files import write_whole
 from recoup.inference.inferred import InferredDataset
 from recoup.queries.base import Array
 from recoup.report.facts import gather
 from recoup.report.page import render
-from recoup.transcript import Transcript
+from recoup.transcript.transcript import Transcript
 
 LARGEST_PAGE = 3_000_000  # bytes
 

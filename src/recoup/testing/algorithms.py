@@ -13,7 +13,6 @@ import numpy as np
 
 from recoup.algorithms.base import Algorithm, Clustering
 from recoup.algorithms.registry import ALGORITHMS, algorithm_from_json
-from recoup.context import Context, Request
 from recoup.domain import Domain
 from recoup.queries.base import Array
 from recoup.queries.registry import QUERIES
@@ -23,7 +22,8 @@ from recoup.testing.records import tables
 from recoup.testing.refits import seen_of, try_refit
 from recoup.testing.report import Broken, Recorder, Report
 from recoup.testing.values import check_frozen, check_json, check_protocol, is_registered, read_back
-from recoup.transcript import Round, Transcript
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import Round, Transcript
 
 _NAMES = ("type_name", "next_request", "estimate", "to_json", "from_json")
 _DELTA = Fraction(1, 10**6)

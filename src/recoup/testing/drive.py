@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from recoup.algorithms.base import Algorithm
-from recoup.context import Context, Request
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
-from recoup.mechanism import Noise, SimulatedNoise
+from recoup.privacy.mechanism import Noise, SimulatedNoise
 from recoup.queries.base import Array
 from recoup.testing.queries import QUERY_NAMES, described_bounds
 from recoup.testing.report import Broken
 from recoup.testing.values import check_protocol
-from recoup.transcript import Round, Transcript
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import Round, Transcript
 
 _MOST_ROUNDS = 1000
 

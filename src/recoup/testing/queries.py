@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, issparse
 from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.kernels.fixed_point import DROPPED
-from recoup.mechanism import MECHANISMS, SENSITIVITY
+from recoup.privacy.mechanism import MECHANISMS, SENSITIVITY
 from recoup.queries.base import MAX_SIZE, Array, Integers, Query, Records, Sensitivity, sum_of_contributions
 from recoup.queries.registry import QUERIES, query_from_json
 from recoup.testing.records import default_domains, extreme_records, random_records

@@ -9,7 +9,7 @@ import itertools
 
 import numpy as np
 
-from recoup.algorithms.initial import uniform_points
+from recoup.algorithms.kmeans.initial import uniform_points
 from recoup.domain import GRID, Box, Domain, L1Ball, L2Ball
 from recoup.queries.base import Array
 

@@ -15,17 +15,17 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkab
 
 import numpy as np
 
-from recoup.accounting import Price, as_fraction, rounded_up
-from recoup.context import Context
 from recoup.curator.source import csv_dialect_of, open_source
 from recoup.domain import Domain
 from recoup.errors import BudgetError, BudgetExceededError, ParameterError
 from recoup.kernels.fixed_point import DROPPED
-from recoup.ledger import Ledger
-from recoup.mechanism import Calibration, Laplace, Noise, SecureNoise, SimulatedNoise
+from recoup.privacy.ledger import Ledger
+from recoup.privacy.mechanism import Calibration, Laplace, Noise, SecureNoise, SimulatedNoise
+from recoup.privacy.price import Price, as_fraction, rounded_up
+from recoup.privacy.selection import NoisyMax, SecureSelector, Selector, SimulatedSelector
 from recoup.queries.base import Array, Records
-from recoup.selection import NoisyMax, SecureSelector, Selector, SimulatedSelector
-from recoup.transcript import NOT_PRIVATE, Transcript
+from recoup.transcript.context import Context
+from recoup.transcript.transcript import NOT_PRIVATE, Transcript
 
 # Of the budget, for a noisy number of records where none is declared: as much as the adaptive algorithm gives it.
 NUMBER_SHARE = Fraction(2, 100)

@@ -14,8 +14,8 @@ domain, which is what the plain mechanism takes. Each record adds an integer fro
 clipped, so that neighbours move all totals in one direction by at most D, exactly, whatever the bound is worth.
 
 **Selection.** The paper samples by exp(score); here OpenDP's exact report noisy max with exponential noise
-(`recoup.selection`) does it, whose error is never larger at the same price. Removing a winner and selecting again costs
-a further selection: m survivors cost m times one.
+(`recoup.privacy.selection`) does it, whose error is never larger at the same price. Removing a winner and selecting
+again costs a further selection: m survivors cost m times one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from recoup.algorithms.initial import uniform_points
+from recoup.algorithms.kmeans.initial import uniform_points
 from recoup.curator.rivals.base import NUMBER_SHARE, Purse, RecordSource, at_least_one
 from recoup.domain import Domain
 from recoup.errors import ParameterError

@@ -1,0 +1,285 @@
+"""Principal components: all second moments at once, or a noisy power iteration.
+
+An answer is (1 + p, d): the mean, then p orthonormal components, largest variance first, in the unit domain. The sign
+of a component is fixed by its largest entry, which is positive. Components are directions in columns scaled by their
+bounds to [-1, 1], where no column outweighs another because of its unit; only the mean has the user's units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import sqrt
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from recoup.algorithms.answers import Weighted, column_names
+from recoup.algorithms.kmeans.lloyd import positive_whole
+from recoup.algorithms.second_moments import (
+    Explained,
+    Spread,
+    centred_products,
+    directions_of,
+    explained_by,
+    least_squares_spread,
+    noisy_spread,
+    points_around,
+    pooled,
+    signed,
+    spread_of,
+    total_variance,
+)
+from recoup.domain import Domain
+from recoup.errors import ParameterError
+from recoup.queries.base import Array
+from recoup.queries.moments import MomentsQuery, PowerQuery
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import Round
+
+# The mean enters the covariance through its square, so its sums need less than the products; counts matter least.
+_SPLIT_ALL = {"count": Fraction(1, 20), "sum": Fraction(3, 20), "product": Fraction(16, 20)}
+_SPLIT_POWER = {
+    "count": Fraction(1, 20),
+    "sum": Fraction(3, 20),
+    "square": Fraction(1, 20),
+    "product": Fraction(15, 20),
+}
+_PSEUDO_RECORDS = 30.0
+# Few steps keep to what was asked for: at convergence, where variances are alike, directions that no round asked for,
+# and of which little more than their total variance is known, would take the place of those that were.
+_REFIT_STEPS = 5
+_WEAKEST = 0.5  # of the whole variance: from here on noise alone makes a direction that beats every true one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CovariancePCA:
+    """One round: a noisy count, mean and covariance; the answer is its leading eigenvectors.
+
+    Args:
+        n_components: p, at most the number of columns.
+
+    Guarantees: the whole budget is asked for in one round, of d (d + 3) / 2 + 1 values.
+
+    >>> CovariancePCA(n_components=2).type_name
+    'pca-covariance'
+    """
+
+    n_components: int
+
+    type_name: ClassVar[str] = "pca-covariance"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_components", positive_whole(self.n_components, "n_components"))
+
+    @property
+    def pseudo_records(self) -> float:
+        """How many records' worth of trust the base of the inferred measure has."""
+        return _PSEUDO_RECORDS
+
+    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+        """Ask for all moments; none after that."""
+        check_width(self.n_components, context.domain)
+        if rounds:
+            return None
+        return Request(query=MomentsQuery(dimension=context.domain.n_columns), share=Fraction(1), split=_SPLIT_ALL)
+
+    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+        """The mean and the leading eigenvectors of the noisy covariance."""
+        check_width(self.n_components, context.domain)
+        return self.spread(context, rounds).components(self.n_components)
+
+    def spread(self, context: Context, rounds: Sequence[Round]) -> Spread:
+        """The mean and the covariance as released."""
+        return noisy_spread(context, rounds)
+
+    def declines(self, context: Context, rounds: Sequence[Round]) -> str | None:
+        """Why inference should not be trusted with these rounds, or none."""
+        spread = self.spread(context, rounds)
+        scales = rounds[-1].scales[rounds[-1].block("product", context)]
+        deviation = rounds[-1].noise.deviation(float(np.sqrt(np.mean(scales**2)))) / pooled(context, rounds).n_records
+        return _too_weak(2.0 * sqrt(len(spread.mean)) * deviation, max(float(np.trace(spread.covariance)), 0.0))
+
+    def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
+        """Gaussian points with the released spread."""
+        return points_around(context, self.spread(context, rounds), n_points, rng)
+
+    def refit(
+        self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
+    ) -> Array:
+        """The components of weighted points, exactly."""
+        return spread_of(context.domain, points, weights).components(self.n_components)
+
+    def in_user_units(self, context: Context, answer: Array) -> Array:
+        """The mean in the user's units; components stay in columns scaled to [-1, 1]."""
+        return mean_in_user_units(context, answer)
+
+    def explained(
+        self, context: Context, rounds: Sequence[Round], components: Array, data: Weighted | None
+    ) -> Explained:
+        """The variance along components, of the inferred data if there is some, else as released."""
+        spread = self.spread(context, rounds) if data is None else spread_of(context.domain, *data)
+        return explained_by(components, spread, float(np.trace(spread.covariance)))
+
+    def answer_labels(self, context: Context) -> tuple[list[str], list[str]]:
+        """The mean, then the components, by columns."""
+        return _labels(self.n_components, context)
+
+    def answer_note(self, context: Context, rounds: Sequence[Round], answer: Array, data: Weighted | None) -> str:
+        """In which units the rows are, and how much variance the components explain."""
+        return _note(self.explained(context, rounds, answer[1:], data))
+
+    def to_json(self) -> dict[str, Any]:
+        """The public description that a transcript carries."""
+        return {"type": self.type_name, "n_components": self.n_components}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Read an algorithm back from its description."""
+        return cls(n_components=value["n_components"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerPCA:
+    """Noisy subspace iteration: round t asks for the covariance times the p directions found so far.
+
+    Args:
+        n_components: p, at most the number of columns.
+        n_rounds: T, equal shares of the budget. The first directions are random.
+
+    Guarantees: over T rounds the whole budget is asked for, of d (1 + p) + 2 values each.
+
+    >>> PowerPCA(n_components=2).n_rounds
+    6
+    """
+
+    n_components: int
+    n_rounds: int = 6
+
+    type_name: ClassVar[str] = "pca-power"
+
+    def __post_init__(self) -> None:
+        for name in ("n_components", "n_rounds"):
+            object.__setattr__(self, name, positive_whole(getattr(self, name), name))
+
+    @property
+    def pseudo_records(self) -> float:
+        """How many records' worth of trust the base of the inferred measure has."""
+        return _PSEUDO_RECORDS
+
+    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+        """Ask along the current directions; none after the last round."""
+        check_width(self.n_components, context.domain)
+        if len(rounds) >= self.n_rounds:
+            return None
+        if rounds:
+            directions = self.estimate(context, rounds)[1:].T
+        else:
+            directions = np.linalg.qr(rng.standard_normal((context.domain.n_columns, self.n_components)))[0]
+        # Rounding may leave a unit vector's entry above 1 by one bit.
+        query = PowerQuery(directions=np.clip(directions, -1.0, 1.0))
+        return Request(query=query, share=Fraction(1, self.n_rounds), split=_SPLIT_POWER)
+
+    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+        """The last iterate: the pooled mean, and the range of the last round's noisy products."""
+        total = pooled(context, rounds)
+        products = centred_products(context, rounds[-1], total)
+        components = np.linalg.svd(products, full_matrices=False)[0].T
+        return np.concatenate([total.mean[None], signed(components)])
+
+    def spread(self, context: Context, rounds: Sequence[Round]) -> Spread:
+        """The pooled mean, and the covariance by least squares over all rounds."""
+        return least_squares_spread(context, rounds)
+
+    def declines(self, context: Context, rounds: Sequence[Round]) -> str | None:
+        """Why inference should not be trusted with these rounds, or none."""
+        total = pooled(context, rounds)
+        information = 0.0
+        for answered in rounds:
+            scale = float(answered.scales[answered.block("product", context)][0])
+            information += (total.n_records / answered.noise.deviation(scale)) ** 2
+        size = sqrt(len(total.mean)) + sqrt(self.n_components)
+        return _too_weak(size / sqrt(information), total_variance(context, rounds, total).variance)
+
+    def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
+        """Gaussian points that spread in the released directions as the rounds say, and little in all others."""
+        return points_around(context, self.spread(context, rounds), n_points, rng)
+
+    def refit(
+        self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
+    ) -> Array:
+        """A few steps of the iteration without noise on weighted points, from the directions of the last round."""
+        spread = spread_of(context.domain, points, weights)
+        directions = directions_of(rounds[-1])
+        for _ in range(_REFIT_STEPS):
+            directions = np.linalg.svd(spread.covariance @ directions, full_matrices=False)[0]
+        turned = np.linalg.eigh(directions.T @ spread.covariance @ directions).eigenvectors[:, ::-1]
+        return np.concatenate([spread.mean[None], signed((directions @ turned).T)])
+
+    def in_user_units(self, context: Context, answer: Array) -> Array:
+        """The mean in the user's units; components stay in columns scaled to [-1, 1]."""
+        return mean_in_user_units(context, answer)
+
+    def explained(
+        self, context: Context, rounds: Sequence[Round], components: Array, data: Weighted | None
+    ) -> Explained:
+        """The variance along components, of the inferred data if there is some, else as released."""
+        if data is not None:
+            spread = spread_of(context.domain, *data)
+            return explained_by(components, spread, float(np.trace(spread.covariance)))
+        whole = total_variance(context, rounds, pooled(context, rounds)).variance
+        return explained_by(components, self.spread(context, rounds), whole)
+
+    def answer_labels(self, context: Context) -> tuple[list[str], list[str]]:
+        """The mean, then the components, by columns."""
+        return _labels(self.n_components, context)
+
+    def answer_note(self, context: Context, rounds: Sequence[Round], answer: Array, data: Weighted | None) -> str:
+        """In which units the rows are, and how much variance the components explain."""
+        return _note(self.explained(context, rounds, answer[1:], data))
+
+    def to_json(self) -> dict[str, Any]:
+        """The public description that a transcript carries."""
+        return {"type": self.type_name, "n_components": self.n_components, "n_rounds": self.n_rounds}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Read an algorithm back from its description."""
+        return cls(n_components=value["n_components"], n_rounds=value["n_rounds"])
+
+
+def mean_in_user_units(context: Context, answer: Array) -> Array:
+    """An answer whose mean has the user's units, and whose components are those of columns scaled to [-1, 1]."""
+    return np.concatenate([context.domain.from_unit(answer[:1]), answer[1:]])
+
+
+def check_width(n_components: int, domain: Domain) -> None:
+    """Refuse more components than columns."""
+    if n_components > domain.n_columns:
+        raise ParameterError(f"n_components={n_components} of {domain.n_columns} columns: ask for at most as many.")
+
+
+def _too_weak(noise: float, variance: float) -> str | None:
+    """A sentence if noise alone makes a direction of a large part of the released variance."""
+    if noise < _WEAKEST * variance:
+        return None
+    return (
+        f"noise alone makes a direction of variance {noise:.3g}, and all columns together have {variance:.3g}: no "
+        "component can be told from noise. Use a larger epsilon, more records, or fewer columns."
+    )
+
+
+def _labels(n_components: int, context: Context) -> tuple[list[str], list[str]]:
+    return ["mean", *(f"component {i}" for i in range(1, n_components + 1))], column_names(context.domain)
+
+
+def _note(explained: Explained) -> str:
+    parts = ", ".join(
+        f"component {i} {variance:.3g} ({100 * ratio:.0f} %)"
+        for i, (variance, ratio) in enumerate(zip(*explained, strict=True), start=1)
+    )
+    return (
+        "The mean is in the columns' own units; components are directions in columns scaled to [-1, 1] by their "
+        f"bounds. Variance along them there, with its share of that of all columns: {parts}."
+    )

@@ -1,0 +1,328 @@
+"""Our default: each query is chosen from everything that was answered so far.
+
+A sliver of the budget counts the records. A first look (a grid in few dimensions, marginals in many) says roughly where
+they are. Rounds of counts in many cells sharpen that; rounds of counts and relative, clipped sums then measure means.
+Between rounds the maximum-entropy measure of all answers so far decides where the next cells lie and how wide they are.
+Cells need not be the clusters: disjoint cells cost no budget, so there are more of them than clusters until the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+
+from recoup.algorithms.kmeans.lloyd import positive_whole
+from recoup.errors import ParameterError
+from recoup.inference.measure import Measure, effective_epsilon, infer_measure, total_of
+from recoup.inference.significance import without_noise
+from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
+from recoup.queries.base import MAX_SIZE, Array, Query, check_size
+from recoup.queries.cells import VoronoiQuery
+from recoup.queries.grid import GridQuery
+from recoup.queries.histogram import HistogramQuery
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import Round
+
+_TOTAL_SHARE = Fraction(2, 100)
+_GRID_SHARE = Fraction(40, 100)
+_MARGINALS_SHARE = Fraction(20, 100)
+_MANY_MARGINALS_SHARE = Fraction(5, 100)  # in many columns a product of marginals tells little of where records are
+_COUNT_PART = Fraction(15, 100)  # of a round with sums
+_GRID_DIMENSIONS, _MANY_DIMENSIONS = 3, 10
+_MAX_GRID_CELLS = 200_000
+_POINTS_BETWEEN, _POINTS_SETTLING = 6_000, 4_000
+_RESTARTS_BETWEEN, _RESTARTS_FOR_CLUSTERS = 12, 40
+# N epsilon / K from which on centres are settled, after a round for rival clusters; and settled in more rounds.
+_SETTLED, _SETTLED_LONGER = 20_000, 200_000
+_RIVAL_DIFFERS = 1e-3  # in the loss: from there on clusters are others, not the same ones found again
+_SEARCH_PART = Fraction(1, 6)  # of what is spent on sums, a round before centres are settled
+# The distance by which centres may be off, in units of a cell's root mean square distance from its centre.
+_SHIFT_SEARCHING, _SHIFT_SETTLING = 0.5, 0.2
+_RADIUS_LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
+_SMALLEST_RADIUS = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveKMeans:
+    """Private k-means whose cells and clipping radii are inferred from all earlier rounds.
+
+    Args:
+        n_clusters: K.
+
+    Guarantees: the shares of all rounds add up to 1 exactly; queries depend on noisy answers alone.
+
+    >>> AdaptiveKMeans(n_clusters=3).n_clusters
+    3
+    """
+
+    n_clusters: int
+
+    type_name: ClassVar[str] = "kmeans-adaptive"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_clusters", positive_whole(self.n_clusters, "n_clusters"))
+        if self.n_clusters > MAX_SIZE // 2:
+            raise ParameterError(f"n_clusters={self.n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.")
+
+    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+        """The next stage's query: total, first look, counts, sums; none after the last."""
+        check_size(self.n_clusters * (1 + context.domain.n_columns))
+        if not rounds:
+            _check_affordable(context)
+        stages, n = self._stages(context, rounds)
+        if len(rounds) >= len(stages):
+            return None
+        stage = stages[len(rounds)]
+        if stage.kind == "total":
+            query: Query = VoronoiQuery(centers=np.zeros((1, context.domain.n_columns)), sums="none")
+        elif stage.kind == "first look":
+            query = _first_look(context, self.n_clusters, n, stage.share)
+        else:
+            settling = stage.settles
+            measure = infer_measure(
+                context,
+                rounds,
+                rng,
+                n_points=_POINTS_SETTLING if settling else _POINTS_BETWEEN,
+                n_passes=1 if settling else 2,
+                n_settling=_n_settling(stages[: len(rounds)]),
+            )
+            if stage.kind == "counts":
+                query = VoronoiQuery(centers=_kmeans(measure, stage.n_cells, 2, rng), sums="none")
+            else:
+                weights = without_noise(context, rounds, measure.points, measure.weights, self.n_clusters, rng)
+                measure = replace(measure, weights=weights)
+                centers = self._next_centers(rounds, stages, measure, rng)
+                epsilon = _sum_strength(context, 1.0, stage.share)
+                query = VoronoiQuery(
+                    centers=centers,
+                    sums="relative",
+                    radii=_radii(measure, centers, epsilon, _SHIFT_SETTLING if settling else _SHIFT_SEARCHING, context),
+                    norm=context.noise.norm,
+                )
+        return Request(query=query, share=stage.share, split=stage.split)
+
+    def settling(self, context: Context, rounds: Sequence[Round]) -> int:
+        """How many of the last rounds settled the centres; none in a transcript of another version's plan."""
+        planned = self._stages(context, rounds)[0][: len(rounds)] if rounds else ()
+        if [stage.share for stage in planned] != [answered.share for answered in rounds]:
+            return 0
+        return _n_settling(planned)
+
+    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+        """The clusters of the measure that explains all rounds; from a fixed seed, so that it is reproducible."""
+        if not rounds:
+            raise ParameterError("there is no estimate before the first round.")
+        rng = np.random.default_rng(0)
+        n_settling = self.settling(context, rounds)
+        measure = infer_measure(context, rounds, rng, n_points=_POINTS_BETWEEN, n_settling=n_settling)
+        weights = without_noise(context, rounds, measure.points, measure.weights, self.n_clusters, rng)
+        return context.domain.clip(_kmeans(replace(measure, weights=weights), self.n_clusters, 10, rng))
+
+    def _stages(self, context: Context, rounds: Sequence[Round]) -> tuple[tuple[Stage, ...], float]:
+        """The plan, and the number of records that it is made for: both from the first rounds, once these are there."""
+        n_first = 1 if context.n_records is not None else 2
+        # The plan must not change on the way, or its shares would not add up: later totals do not enter it.
+        n = total_of(context, rounds[:n_first]) if rounds else float(context.n_records or 1)
+        return plan_stages(context, self.n_clusters, n), n
+
+    def _next_centers(
+        self, rounds: Sequence[Round], stages: Sequence[Stage], measure: Measure, rng: np.random.Generator
+    ) -> Array:
+        """K-means of the measure; where centres settle, Lloyd's iteration from where they were."""
+        stage, before = stages[len(rounds)], rounds[-1:]
+        if stage.kind == "sums":
+            more = stage.n_cells > self.n_clusters
+            return _kmeans(measure, stage.n_cells, _RESTARTS_BETWEEN if more else _RESTARTS_FOR_CLUSTERS, rng)
+        if stages[len(rounds) - 1].kind == "rival":
+            before = rounds[-2:]
+        starts = max(before, key=_explained_squares).query
+        assert isinstance(starts, VoronoiQuery)
+        settled = weighted_kmeans(
+            measure.points, measure.weights, stage.n_cells, n_restarts=0, rng=rng, starts=starts.centers[None]
+        )
+        return _rival(measure, settled, rng) if stage.kind == "rival" else settled.centers
+
+    def to_json(self) -> dict[str, Any]:
+        """The public description that a transcript carries."""
+        return {"type": self.type_name, "n_clusters": self.n_clusters}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Read an algorithm back from its description."""
+        return cls(n_clusters=value["n_clusters"])
+
+
+class Stage(NamedTuple):
+    """One planned round: what it asks for, its share of the budget, and in how many cells."""
+
+    kind: Literal["total", "first look", "counts", "sums", "rival", "settle"]
+    share: Fraction
+    n_cells: int
+
+    @property
+    def settles(self) -> bool:
+        """Whether the cells are meant to be the clusters that are released, or their rivals."""
+        return self.kind in ("rival", "settle")
+
+    @property
+    def split(self) -> dict[str, Fraction]:
+        """How the share is split over the answer."""
+        with_sums = self.kind == "sums" or self.settles
+        return {"count": _COUNT_PART, "sum": 1 - _COUNT_PART} if with_sums else {"count": Fraction(1)}
+
+
+def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...]:
+    """The rounds of the adaptive algorithm, from public numbers alone.
+
+    Args:
+        context: the terms of the release.
+        n_clusters: K.
+        n: a rough number of records; a total is asked for first if the context declares none.
+
+    Returns:
+        The stages; their shares add up to 1.
+
+    >>> from recoup.domain import Box
+    >>> terms = Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1))
+    >>> [(stage.kind, stage.n_cells) for stage in plan_stages(terms, 5, 10_000)]
+    [('total', 1), ('first look', 400), ('counts', 150), ('sums', 15), ('sums', 5)]
+    """
+    d, k = context.domain.n_columns, n_clusters
+    few, many = d <= _GRID_DIMENSIONS, d > _MANY_DIMENSIONS
+    first = _GRID_SHARE if few else _MANY_MARGINALS_SHARE if many else _MARGINALS_SHARE
+    counts = Fraction(15, 100) if few else min(Fraction(30, 100), Fraction(2, d))
+    n_counts = 1 if few else 2
+    stages = [Stage("total", _TOTAL_SHARE, 1)] if context.n_records is None else []
+    stages.append(Stage("first look", first, _first_look(context, k, n, first).size))
+    share = counts / n_counts
+    n_cells = int(np.clip(n * effective_epsilon(context, float(share)) / 8, max(3 * k, 60), max(3 * k, 150)))
+    stages += [Stage("counts", share, n_cells)] * n_counts
+    left = 1 - sum((stage.share for stage in stages), Fraction(0))
+    per_cluster = n * effective_epsilon(context) / k
+    settles = not few and per_cluster >= _SETTLED
+    n_sums = 2 if few or per_cluster < 300 else 3 if per_cluster < 3_000 else 4
+    part = left * (_SEARCH_PART if settles else Fraction(1, n_sums))
+    most = float(np.clip(0.085 * _sum_strength(context, n, part) / d, k, max(k, min(3 * k, MAX_SIZE // (1 + d)))))
+    if many and n_sums > 2 and most <= k:  # with no more cells than clusters there is little to search with
+        n_sums, part, settles = 1, left / 4, True
+    for step in range(n_sums):
+        stages.append(Stage("sums", part, max(k, round(most * (k / most) ** (step / max(n_sums - 1, 1))))))
+    if settles:
+        n_rivals = int(per_cluster >= _SETTLED)
+        n_settling = 4 if per_cluster >= _SETTLED_LONGER else 2 if n_sums > 1 else 3
+        share = (left - n_sums * part) / (n_rivals + n_settling)
+        stages += [Stage("rival", share, k)] * n_rivals + [Stage("settle", share, k)] * n_settling
+    return tuple(stages)
+
+
+def _n_settling(stages: Sequence[Stage]) -> int:
+    return sum(stage.settles for stage in stages)
+
+
+def _sum_strength(context: Context, n: float, share: Fraction) -> float:
+    return n * effective_epsilon(context, float(share * (1 - _COUNT_PART)))
+
+
+def _first_look(context: Context, n_clusters: int, n: float, share: Fraction) -> GridQuery | HistogramQuery:
+    d = context.domain.n_columns
+    strength = n * effective_epsilon(context, float(share))
+    if d <= _GRID_DIMENSIONS:
+        side = max(2 * n_clusters ** (1 / d), (strength / 10) ** (2 / (2 + d)))
+        return GridQuery(sides=(int(np.clip(round(side), 2, int(_MAX_GRID_CELLS ** (1 / d)))),) * d)
+    return HistogramQuery.one_way(dimension=d, bins=int(np.clip(2 * np.sqrt(strength / (2 * d)), 4, 32)))
+
+
+def _check_affordable(context: Context) -> None:
+    """Refuse before anything is spent what the smallest shares of the plan could not represent."""
+    mechanism = context.noise
+    mechanism.weights([_COUNT_PART, 1 - _COUNT_PART], context.sensitivity)
+    mechanism.calibrate(context.budget.amount * _TOTAL_SHARE, context.distance)
+
+
+def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: np.random.Generator) -> Array:
+    kept = measure.weights > 1e-3 * measure.weights.mean()
+    return weighted_kmeans(
+        measure.points[kept],
+        measure.weights[kept],
+        n_cells,
+        n_restarts=n_restarts,
+        rng=rng,
+        max_iterations=60,
+        tolerance=1e-4,
+    ).centers
+
+
+def _rival(measure: Measure, settled: Clustering, rng: np.random.Generator) -> Array:
+    """The best clusters of the measure that are not these, which were settled; or these, if it has no others."""
+    rival = None
+    for _ in range(_RESTARTS_FOR_CLUSTERS):
+        found = weighted_kmeans(measure.points, measure.weights, len(settled.centers), n_restarts=1, rng=rng)
+        differs = abs(found.inertia - settled.inertia) > _RIVAL_DIFFERS * settled.inertia
+        if differs and (rival is None or found.inertia < rival.inertia):
+            rival = found
+    return settled.centers if rival is None else rival.centers
+
+
+def _explained_squares(answered: Round) -> float:
+    """How much of the records' variance the cells of a round explain, by their counts and means as measured."""
+    query = answered.query
+    assert isinstance(query, VoronoiQuery)
+    k, d = query.centers.shape
+    counts = np.maximum(answered.noisy[:k], 1.0)
+    shares = counts / counts.sum()
+    means = query.centers + answered.noisy[k:].reshape(k, d) / counts[:, None]
+    return float(shares @ ((means - shares @ means) ** 2).sum(axis=1))
+
+
+def _radii(measure: Measure, centers: Array, epsilon: float, shift: float, context: Context) -> Array:
+    """For each cell the radius with the least expected error of its mean, under the inferred measure.
+
+    A small radius lets little noise in, and clips. What is clipped alike on all sides only makes the measured step
+    shorter, which inference knows and undoes, noise included; what is clipped on one side is a bias.
+
+    Args:
+        measure: what is inferred so far.
+        centers: (k, d) of the cells.
+        epsilon: of Laplace noise that is as strong as that of the sums.
+        shift: how far a centre may be off, in units of its cell's root mean square distance.
+        context: the terms of the release.
+    """
+    d, norm = context.domain.n_columns, context.noise.norm
+    cells = VoronoiQuery(centers=centers, sums="none").cells(measure.points)
+    offsets = measure.points - centers[cells]
+    distances = np.abs(offsets).sum(axis=1) if norm == 1 else np.sqrt((offsets**2).sum(axis=1))
+    radii = np.empty(len(centers))
+    for cell in range(len(centers)):
+        inside = cells == cell
+        if inside.sum() <= 5 or not measure.weights[inside].sum() > 0:
+            inside = np.ones(len(cells), dtype=np.bool_)
+        shares = measure.weights[inside] / measure.weights[inside].sum()
+        size = float(measure.weights[cells == cell].sum())
+        moved = shift**2 * float(shares @ (offsets[inside] ** 2).sum(axis=1))
+        least = np.inf
+        for level in _RADIUS_LEVELS:
+            radius = weighted_quantile(distances[inside], shares, level)
+            kept = np.minimum(1.0, radius / np.maximum(distances[inside], 1e-12))
+            step = float(shares @ kept)
+            bias = (shares * (1.0 - kept)) @ offsets[inside]
+            noise = 2.0 * d * (radius / (epsilon * max(size, 1.0) * max(step, 1e-12))) ** 2
+            error = noise + float(bias @ bias) + (1.0 - step) ** 2 * moved
+            if error < least:
+                least, radii[cell] = error, radius
+    return np.asarray(np.clip(radii, _SMALLEST_RADIUS, 2 * context.domain.sum_bound(norm)))
+
+
+def weighted_quantile(values: Array, weights: Array, level: float) -> float:
+    """The smallest value up to which the weights reach a level of their sum.
+
+    >>> weighted_quantile(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 2.0]), 0.5)
+    2.0
+    """
+    order = np.argsort(values)
+    cumulative = np.cumsum(weights[order])
+    return float(values[order][min(np.searchsorted(cumulative, level * cumulative[-1]), len(values) - 1)])

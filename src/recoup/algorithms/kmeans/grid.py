@@ -1,0 +1,258 @@
+"""EUGkM of Su et al. (CODASPY 2016): noisy counts on a regular grid, then weighted k-means on its cells.
+
+One round, so no budget is split over iterations; the price is that records are known only up to their cell. The number
+of cells balances the two. It needs the number of records, which is private here: a declared one, or a noisy count for a
+sliver of the budget. Noise is drawn for every cell, so that a grid is capped at a public number of cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+
+from recoup.algorithms.kmeans.initial import spread_centers
+from recoup.algorithms.kmeans.lloyd import positive_whole
+from recoup.domain import Domain
+from recoup.errors import ParameterError
+from recoup.inference.fine_grid import reachable_cells
+from recoup.inference.measure import effective_epsilon, total_of
+from recoup.kernels.weighted_kmeans import weighted_kmeans
+from recoup.queries.base import MAX_SIZE, Array
+from recoup.queries.cells import VoronoiQuery
+from recoup.queries.grid import GridQuery
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import Round
+
+Rule = Literal["eugkm", "rugnik"]
+RULES: tuple[Rule, ...] = ("eugkm", "rugnik")
+TOTAL_SHARE = Fraction(2, 100)  # of the budget, for a noisy number of records where none is declared
+_RECORDS_PER_CELL = 10.0  # the published constant: cells hold about 10 / epsilon records at the margin
+_FEWEST_BINS = 2
+_RESTARTS = 20
+_SAMPLE, _LAST_ITERATIONS = 20_000, 30  # restarts look at a sample of the cells; the best one then sees all of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridKMeans:
+    """Private k-means on the noisy counts of one regular grid.
+
+    Args:
+        n_clusters: K.
+        rule: how many cells: "eugkm", the published (N epsilon / 10)^(2d / (2 + d)), or "rugnik", a later rule that
+            also looks at K.
+
+    Guarantees: the shares of all rounds add up to 1 exactly. The grid has at least K cells that a record can be in, at
+    least two bins a column and at most 2^20 cells, whatever the rule says; that allows up to 20 columns.
+
+    >>> GridKMeans(n_clusters=3).rule
+    'eugkm'
+    """
+
+    n_clusters: int
+    rule: Rule = "eugkm"
+
+    type_name: ClassVar[str] = "kmeans-grid"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_clusters", checked_clusters(self.n_clusters))
+        if self.rule not in RULES:
+            raise ParameterError(f"rule={self.rule!r}: choose one of {', '.join(RULES)}.")
+
+    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+        """A noisy total if no number of records is declared, then the grid; none after it."""
+        if not rounds:
+            check_possible(context, self.n_clusters)
+        n_before = 0 if context.n_records is not None else 1
+        if len(rounds) > n_before:
+            return None
+        if len(rounds) < n_before:
+            return total_request(context)
+        share = Fraction(1) - n_before * TOTAL_SHARE
+        grid = choose_grid(context, self.n_clusters, records_known(context, rounds), share, self.rule)
+        return Request(query=grid.query, share=share, split={"count": Fraction(1)})
+
+    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+        """Weighted k-means on the cells, from a fixed seed, so that it is reproducible."""
+        return centers_of_grid(context, rounds, self.n_clusters)
+
+    def to_json(self) -> dict[str, Any]:
+        """The public description that a transcript carries."""
+        return {"type": self.type_name, "n_clusters": self.n_clusters, "rule": self.rule}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Read an algorithm back from its description."""
+        return cls(n_clusters=value["n_clusters"], rule=value["rule"])
+
+
+class ChosenGrid(NamedTuple):
+    """A grid, and how many bins a column its rule asked for."""
+
+    query: GridQuery
+    asked: int
+
+    @property
+    def reason(self) -> str:
+        """Why the grid differs from its rule, in words; empty if it does not."""
+        used = self.query.sides[0]
+        if used < self.asked:
+            return f"lowered from {self.asked} bins a column to keep to {MAX_SIZE} cells"
+        if used > self.asked:
+            return f"raised from {self.asked} bins a column: a grid needs two, and as many cells as clusters"
+        return ""
+
+
+def choose_grid(context: Context, n_clusters: int, n: float, share: Fraction, rule: Rule) -> ChosenGrid:
+    """The grid for a number of records and a share of the budget, from public and noisy numbers alone.
+
+    Args:
+        context: the terms of the release.
+        n_clusters: K.
+        n: a declared or noisy number of records.
+        share: the grid's share of the budget.
+        rule: "eugkm" or "rugnik".
+
+    Returns:
+        A grid with equally many bins along every column, and what the rule asked for.
+
+    >>> from recoup.domain import Box
+    >>> terms = Context(domain=Box([0] * 3, [1] * 3), epsilon=Fraction(1))
+    >>> choose_grid(terms, 3, 33_925, Fraction(1), "eugkm").query.sides
+    (26, 26, 26)
+    >>> choose_grid(terms, 3, 10**9, Fraction(1), "eugkm").reason
+    'lowered from 1585 bins a column to keep to 1048576 cells'
+    """
+    d = context.domain.n_columns
+    epsilon = effective_epsilon(context, float(share))
+    if rule == "eugkm":
+        asked = round((max(n, 1.0) * epsilon / _RECORDS_PER_CELL) ** (2.0 / (2.0 + d)))
+    else:
+        asked = _rugnik_bins(max(n, 1.0), epsilon, n_clusters, d)
+    bins = min(max(asked, _FEWEST_BINS), most_bins(d))
+    if _n_reachable(bins, context.domain) < n_clusters:
+        bins = _bins_for_clusters(context.domain, n_clusters)
+    return ChosenGrid(GridQuery(sides=(bins,) * d), asked)
+
+
+def most_bins(n_columns: int) -> int:
+    """The most bins a column for which a grid keeps to 2^20 cells.
+
+    >>> [most_bins(d) for d in (1, 2, 3, 10, 20, 21)]
+    [1048576, 1024, 101, 4, 2, 1]
+    """
+    bins = int(MAX_SIZE ** (1.0 / n_columns)) + 1
+    while bins**n_columns > MAX_SIZE:
+        bins -= 1
+    return bins
+
+
+def check_possible(context: Context, n_clusters: int) -> None:
+    """Refuse, before anything is spent, what no grid can do or no noise can represent."""
+    d = context.domain.n_columns
+    if most_bins(d) < _FEWEST_BINS:
+        raise ParameterError(
+            f"{d} columns: a grid of two bins a column has more than {MAX_SIZE} cells; up to 20 columns are possible. "
+            'Use the adaptive algorithm (algorithm="adaptive"), which asks for marginals in many columns.'
+        )
+    _bins_for_clusters(context.domain, n_clusters)
+    context.noise.calibrate(context.budget.amount * TOTAL_SHARE, context.distance)
+
+
+def checked_clusters(n_clusters: object) -> int:
+    """A number of clusters that a grid can hold."""
+    n_clusters = positive_whole(n_clusters, "n_clusters")
+    if n_clusters > MAX_SIZE // 2:
+        raise ParameterError(f"n_clusters={n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.")
+    return n_clusters
+
+
+def total_request(context: Context) -> Request:
+    """Ask how many records there are, for a sliver of the budget."""
+    query = VoronoiQuery(centers=np.zeros((1, context.domain.n_columns)), sums="none")
+    return Request(query=query, share=TOTAL_SHARE, split={"count": Fraction(1)})
+
+
+def records_known(context: Context, rounds: Sequence[Round]) -> float:
+    """The declared number of records, or the noisy total of the first round; at least 1."""
+    return total_of(context, rounds[:1]) if context.n_records is None else float(context.n_records)
+
+
+def centers_of_grid(context: Context, rounds: Sequence[Round], n_clusters: int) -> Array:
+    """Cluster the cells of a transcript's grid by their noisy counts; counts below zero weigh nothing.
+
+    Args:
+        context: the terms of the release.
+        rounds: of which the first over a grid is read.
+        n_clusters: K.
+
+    Returns:
+        (n_clusters, d) points of the unit domain: where no grid was answered, centres that do not look at data.
+
+    Guarantees: a function of its arguments. Cells that no record can be in are left out, and the others stand for their
+    middle, moved into the domain. Where fewer than K counts are above zero, the K largest are the centres.
+    """
+    if not rounds:
+        raise ParameterError("there is no estimate before the first round.")
+    rng = np.random.default_rng(0)
+    answered = next((r for r in rounds if isinstance(r.query, GridQuery)), None)
+    if answered is None:
+        return spread_centers(context.domain, n_clusters, rng)
+    assert isinstance(answered.query, GridQuery)
+    sides, noisy = answered.query.sides, answered.noisy
+    cells = np.flatnonzero(reachable_cells(answered.query, context.domain))
+    if np.count_nonzero(noisy[cells] > 0.0) > n_clusters:
+        cells = cells[noisy[cells] > 0.0]
+    else:
+        cells = cells[np.argsort(-noisy[cells], kind="stable")[:n_clusters]]
+    corners = np.stack(np.unravel_index(cells, sides), axis=1)
+    points = context.domain.clip((2.0 * corners + 1.0) / np.array(sides) - 1.0)
+    return context.domain.clip(_cluster(points, np.maximum(noisy[cells], 0.0), n_clusters, rng))
+
+
+def _cluster(points: Array, weights: Array, n_clusters: int, rng: np.random.Generator) -> Array:
+    if len(points) <= n_clusters:
+        return points[np.arange(n_clusters) % len(points)]
+    if len(points) <= max(_SAMPLE, 10 * n_clusters):
+        return weighted_kmeans(points, weights, n_clusters, n_restarts=_RESTARTS, rng=rng).centers
+    chosen = rng.choice(len(points), size=max(_SAMPLE, 10 * n_clusters), p=weights / weights.sum())
+    sample = points[chosen]
+    found = weighted_kmeans(sample, np.ones(len(sample)), n_clusters, n_restarts=_RESTARTS, rng=rng)
+    starts = found.centers[None]
+    return weighted_kmeans(
+        points, weights, n_clusters, n_restarts=0, rng=rng, starts=starts, max_iterations=_LAST_ITERATIONS
+    ).centers
+
+
+def _rugnik_bins(n: float, epsilon: float, n_clusters: int, d: int) -> int:
+    """The bins a column that minimise the bound of Muthukrishnan and Tandon (arXiv 2603.26963) on the loss."""
+    radius = n_clusters ** (-1.0 / d)  # of a cluster, if all of them tile the box
+    # The bound's minimum lies where its first two terms, which fall with m, meet the third, which rises.
+    bins = np.unique(np.rint(np.geomspace(1.0, 2.0 * MAX_SIZE, 20_000)))
+    quantisation = n / (3.0 * bins**2) + 2.0 * np.sqrt(n / 3.0) * radius / bins
+    with np.errstate(over="ignore"):
+        noise = np.sqrt(2.0) * radius**2 * bins ** (d / 2.0) / epsilon
+    return int(bins[np.argmin(quantisation + noise)])
+
+
+def _bins_for_clusters(domain: Domain, n_clusters: int) -> int:
+    """The fewest bins a column, up to an eighth, that give every cluster a cell of its own."""
+    d = domain.n_columns
+    bins, most = max(_FEWEST_BINS, int(n_clusters ** (1.0 / d))), most_bins(d)
+    while bins <= most:
+        if _n_reachable(bins, domain) >= n_clusters:
+            return bins
+        bins = most if bins < most < bins + max(1, bins // 8) else bins + max(1, bins // 8)
+    raise ParameterError(
+        f"n_clusters={n_clusters}: no grid of at most {MAX_SIZE} cells has so many in this domain of {d} columns. Ask "
+        'for fewer clusters, or use the adaptive algorithm (algorithm="adaptive").'
+    )
+
+
+def _n_reachable(bins: int, domain: Domain) -> int:
+    query = GridQuery(sides=(bins,) * domain.n_columns)
+    return prod(query.sides) if domain.kind == "box" else int(np.count_nonzero(reachable_cells(query, domain)))

@@ -1,0 +1,93 @@
+"""DP-KMEANS, the paper's Algorithm 1: Lloyd's iteration with a noisy count and a noisy sum for each cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from recoup.algorithms.kmeans.initial import spread_centers
+from recoup.errors import ParameterError
+from recoup.queries.base import MAX_SIZE, Array, check_size
+from recoup.queries.cells import VoronoiQuery
+from recoup.transcript.context import Context, Request
+from recoup.transcript.transcript import Round
+
+_LARGEST_WHOLE = 2**31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KMeans:
+    """The paper's Algorithm 1: equal rounds, half of each for the counts and half for the sums.
+
+    Args:
+        n_clusters: K.
+        n_rounds: T; the paper uses 5.
+
+    Guarantees: round t asks for epsilon / T; over T rounds the whole budget is asked for. In the unit L1 ball that is
+    noise of scale 2T / epsilon on counts and sums.
+
+    >>> KMeans(n_clusters=3).n_rounds
+    5
+    """
+
+    n_clusters: int
+    n_rounds: int = 5
+
+    type_name: ClassVar[str] = "kmeans-lloyd"
+
+    def __post_init__(self) -> None:
+        for name in ("n_clusters", "n_rounds"):
+            object.__setattr__(self, name, positive_whole(getattr(self, name), name))
+        if self.n_clusters > MAX_SIZE // 2:
+            raise ParameterError(f"n_clusters={self.n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.")
+
+    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+        """Ask for counts and sums around the current centres; none after the last round."""
+        if len(rounds) >= self.n_rounds:
+            return None
+        check_size(self.n_clusters * (1 + context.domain.n_columns))
+        centers = self.estimate(context, rounds) if rounds else spread_centers(context.domain, self.n_clusters, rng)
+        half = Fraction(1, 2)
+        query = VoronoiQuery(centers=centers)
+        return Request(query=query, share=Fraction(1, self.n_rounds), split={"count": half, "sum": half})
+
+    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+        """The last iterate: noisy sum over noisy count, kept inside the domain."""
+        if not rounds:
+            raise ParameterError("there is no last iterate before the first round.")
+        return noisy_means(context, rounds[-1])
+
+    def to_json(self) -> dict[str, Any]:
+        """The public description that a transcript carries."""
+        return {"type": self.type_name, "n_clusters": self.n_clusters, "n_rounds": self.n_rounds}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Read an algorithm back from its description."""
+        return cls(n_clusters=value["n_clusters"], n_rounds=value["n_rounds"])
+
+
+def noisy_means(context: Context, answered: Round) -> Array:
+    """The centre of each cell of a round with absolute sums; a cell with a noisy count below 1 keeps its old centre."""
+    query = answered.query
+    if not isinstance(query, VoronoiQuery) or query.sums != "absolute":
+        raise ParameterError("only a round of counts and absolute sums has means.")
+    noisy = answered.noisy
+    counts, sums = noisy[: query.n_cells], noisy[query.n_cells :].reshape(query.centers.shape)
+    usable = counts >= 1.0
+    means = np.where(usable[:, None], sums / np.where(usable, counts, 1.0)[:, None], query.centers)
+    return context.domain.clip(means)
+
+
+def positive_whole(value: object, name: str) -> int:
+    """Check that a parameter is a whole number of at least 1, and of ordinary size."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value < _LARGEST_WHOLE:
+        # An integer of thousands of digits cannot even be printed.
+        absurd = isinstance(value, int) and abs(value) >= _LARGEST_WHOLE
+        shown = "too large" if absurd else f"{value!r:.60}"
+        raise ParameterError(f"{name}={shown}: give a whole number of at least 1.")
+    return int(value)

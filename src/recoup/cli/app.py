@@ -1,0 +1,162 @@
+"""The command line: puts the commands together and turns every error into one clear line and an exit code.
+
+This module and the commands import only typer and the standard library before they run: `recoup --help` is quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from recoup.cli import (
+    audit,
+    bench,
+    cluster,
+    demo,
+    experiment,
+    import_answers,
+    infer,
+    ledger,
+    plan,
+    release,
+    report,
+)
+from recoup.cli.exits import MEANINGS, ExitCode, code_of
+from recoup.cli.wording import spoken
+from recoup.errors import RecoupError, UnitConverted
+from recoup.version import __version__
+
+_EPILOG = (
+    "Results go to standard output, everything else to standard error; --json prints one JSON document.\n\n"
+    f"Exit codes: {', '.join(f'{code.value} {meaning}' for code, meaning in MEANINGS.items())}."
+)
+
+
+_PAID = "files are whole, what was charged stays charged; --resume continues a transcript"
+_INTERRUPTED = {"cluster": _PAID, "release": _PAID}
+
+
+class _Group(TyperGroup):
+    """A group whose commands end with one line and a documented code, whatever goes wrong."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        # A column's name that the terminal cannot show must not end a run that has been paid for.
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="backslashreplace")
+        try:
+            with warnings.catch_warnings():
+                _say_plainly(UnitConverted)
+                return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _complain(f"interrupted; {_INTERRUPTED.get(ctx.invoked_subcommand, 'every file is whole or not there')}.")
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        except RecoupError as error:
+            _complain(spoken(str(error)))
+            raise typer.Exit(code_of(error)) from None
+        except (typer.Exit, typer.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            if type(error).__module__.startswith(("typer", "click")) or os.environ.get("RECOUP_DEBUG"):
+                raise
+            if isinstance(error, OSError) and error.errno is not None:
+                # Not its file: the name of a folder may hold the value of a column.
+                _complain(f"the system refused to read or write a file: {os.strerror(error.errno)}.")
+                raise typer.Exit(ExitCode.SYSTEM) from None
+            # Not its text: an unforeseen error may quote a record.
+            _complain(
+                f"internal error ({type(error).__name__}). This is a bug in Recoup. RECOUP_DEBUG=1 shows where it is; "
+                "what it shows may hold records, so keep it to yourself."
+            )
+            raise typer.Exit(ExitCode.FAILED) from None
+
+
+def _say_plainly(kind: type[Warning]) -> None:
+    """Let a warning of this kind be one line, as an error is, whatever Python's own settings are."""
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, kind):
+            _complain(spoken(str(message)))
+        else:
+            usual(message, category, *place, **more)
+
+    warnings.showwarning = show
+    warnings.simplefilter("always", kind)
+
+
+def _complain(message: str) -> None:
+    sys.stderr.write("recoup: " + " ".join(message.split()) + "\n")
+
+
+app = typer.Typer(
+    name="recoup",
+    cls=_Group,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+    epilog=_EPILOG,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"recoup {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Get back the accuracy that a differentially private algorithm has already paid for.
+
+    Start with [b]recoup demo[/b]. Then, with a table of your own:
+
+        recoup cluster people.csv -k 5 --epsilon 1 --bounds age=0:99,hours=1:99 -o out
+
+        recoup report out/transcript.json -o report.html
+    """
+
+
+_START, _MEASURE = "Start here", "Measure Recoup itself"
+_CURATOR = "For the curator: from the records, within a budget"
+_ANALYST = "For the analyst: from a transcript alone, at no cost"
+
+
+def _add(function: Callable[..., None], panel: str, summary: str, name: str | None = None) -> None:
+    app.command(name=name, rich_help_panel=panel, short_help=summary)(function)
+
+
+_add(demo.demo, _START, "See it work on generated tables; ends with a report to open.")
+_add(plan.plan, _CURATOR, "Say what a release will cost and reach, without any data.")
+_add(cluster.cluster, _CURATOR, "Cluster a table privately: centres in its own units.")
+_add(release.release, _CURATOR, "Run one algorithm and keep its transcript.")
+app.add_typer(ledger.app, name="ledger", rich_help_panel=_CURATOR)
+_add(infer.infer, _ANALYST, "Infer the data behind transcripts and refit their answers.")
+_add(import_answers.import_foreign, _ANALYST, "Read noisy answers that were made elsewhere.", name="import")
+_add(report.report, _ANALYST, "Write one page about a result, for people to read.")
+_add(bench.bench, _MEASURE, "Measure speed and memory on generated records.")
+_add(audit.audit, _MEASURE, "Attack Recoup: can anybody tell whether one record was there?")
+app.add_typer(experiment.app, name="experiment", rich_help_panel=_MEASURE)
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app(prog_name="recoup")
+    except KeyboardInterrupt:
+        sys.exit(ExitCode.INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""`recoup ledger`: make a budget, say for whom it counts, look at it, export it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recoup.cli import options
+from recoup.errors import LedgerError
+
+if TYPE_CHECKING:
+    from recoup.privacy.ledger import Ledger
+    from recoup.privacy.unit import Unit
+
+app = typer.Typer(help="Make a privacy budget, see what was spent, export it.", no_args_is_help=True)
+
+
+class UnitKind(StrEnum):
+    """What a ledger counts for one person."""
+
+    record = "record"
+    line = "line"
+
+
+LedgerFile = Annotated[Path, typer.Argument(help="The ledger's file.", metavar="PATH", show_default=False)]
+
+
+@app.command()
+def create(
+    path: LedgerFile,
+    epsilon: options.Epsilon,
+    delta: options.Delta = "0",
+    records_per_person: Annotated[
+        int | None,
+        typer.Option(
+            help="For whom it counts: how many records one person may hold. By default as the first release.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Create a ledger with a budget; a file that exists is never touched.
+
+    With a delta it also takes Gaussian noise. Example:
+
+        recoup ledger create budget.db --epsilon 3
+    """
+    from recoup.privacy.ledger import Ledger
+
+    exact_epsilon, exact_delta = options.read_budget(epsilon, delta)
+    if path.exists():
+        look = f"recoup ledger show {shlex.quote(str(path))}"
+        raise LedgerError(f"{str(path)!r} exists already. Look at it with: {look}; or choose another name.")
+    options.writable_folder(path.parent)
+    made = Ledger.create(path, epsilon=exact_epsilon, delta=exact_delta, records_per_person=records_per_person)
+    _show(made, as_json)
+
+
+@app.command()
+def declare(
+    path: LedgerFile,
+    records_per_person: Annotated[
+        int,
+        typer.Option(
+            help="How many records one person may hold: the smallest that any release charged so far had.",
+            show_default=False,
+        ),
+    ],
+    kind: Annotated[
+        UnitKind, typer.Option(help="What is counted; line where CSV is read by lines that are not records.")
+    ] = UnitKind.record,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say, once, for whom a ledger counts that an earlier version made.
+
+    Example: recoup ledger declare budget.db --records-per-person 1
+    """
+    from recoup.privacy.ledger import Ledger
+
+    ledger = Ledger(options.existing_ledger(path))
+    ledger.declare(records_per_person=records_per_person, kind=kind.value)
+    _show(ledger, as_json)
+
+
+@app.command()
+def show(path: LedgerFile, as_json: options.AsJson = False) -> None:
+    """Show every charge, what is spent and what is left.
+
+    Example: recoup ledger show budget.db
+    """
+    from recoup.privacy.ledger import Ledger
+
+    _show(Ledger(options.existing_ledger(path)), as_json)
+
+
+@app.command()
+def export(
+    path: LedgerFile,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write here instead of standard output.",
+            rich_help_panel="Output",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print it on standard output, also when it is written.", rich_help_panel="Output"),
+    ] = False,
+) -> None:
+    """Export the whole ledger as JSON, with exact fractions.
+
+    Example: recoup ledger export budget.db -o budget.json
+    """
+    from recoup._files import write_whole
+    from recoup.cli import output as out
+    from recoup.privacy.ledger import Ledger
+
+    value = Ledger(options.existing_ledger(path)).export()
+    files: list[str] = []
+    if output is not None:
+        options.writable_folder(output.parent)
+        write_whole(options.free_output(output, path), out.json_text(value))
+        out.say(f"Wrote {output}.")
+        files.append(str(output))
+    if output is None or as_json:
+        out.print_json(value | {"files": files} if as_json else value)
+
+
+def _show(ledger: Ledger, as_json: bool) -> None:
+    from recoup.cli import output as out
+
+    entries = ledger.entries()
+    spent = entries[-1].spent_after if entries else 0
+    epsilon, delta, unit = ledger.epsilon, ledger.delta, ledger.unit
+    if as_json:
+        out.print_json(
+            {
+                "path": str(ledger.path),
+                "identifier": ledger.identifier,
+                "unit": None if unit is None else unit.to_json(),
+                "epsilon": float(epsilon),
+                "delta": float(delta),
+                "spent": float(spent),
+                "left": float(epsilon - spent),
+                "entries": [
+                    e._asdict()
+                    | {"amount": float(e.amount), "spent_after": float(e.spent_after)}
+                    | {"unit": None if e.unit is None else e.unit.to_json()}
+                    for e in entries
+                ],
+            }
+        )
+        return
+    title = (
+        f"{ledger.path}: epsilon {float(epsilon):g}, delta {float(delta):g}; "
+        f"spent {float(spent):.6g}, left {round(float(epsilon - spent), 12):.6g}; {_whose(ledger, unit)}"
+    )
+    if not entries:
+        sys.stdout.write(title + "\n")
+        return
+    header = ["#", "day", "run", "purpose", "measure", "amount", "counted", "spent after"]
+    rows = []
+    for e in entries:
+        times = 1 if unit is None or e.unit is None else unit.times(e.unit, e.measure)
+        numbers = [f"{float(e.amount):.6g}", f"{times} x", f"{float(e.spent_after):.6g}"]
+        rows.append([str(e.id), e.time, e.run[:8], e.purpose, e.measure, *numbers])
+    out.print_table(title, header, rows, left=5)
+
+
+def _whose(ledger: Ledger, unit: Unit | None) -> str:
+    if ledger.identifier is None:
+        return "for a unit that was not declared (recoup ledger declare)"
+    return f"for {unit or 'the unit of its first release'}; identifier {ledger.identifier}"

@@ -1,0 +1,155 @@
+"""How commands speak: results on standard output, everything else on standard error, files whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from recoup.inference.verdict import Verdict
+
+_NEIGHBOURS = {"add-remove-one-record": "adding or removing", "replace-one-record": "replacing"}
+
+_MOST_BOUNDS = 8  # in one sentence; a transcript has all of them
+
+
+def print_json(value: object) -> None:
+    """Print a result for machines."""
+    sys.stdout.write(json_text(value))
+
+
+def json_text(value: object) -> str:
+    r"""A value as JSON that every reader accepts: a number that is not finite becomes null.
+
+    >>> json_text({"r_hat": float("nan")})
+    '{\n  "r_hat": null\n}\n'
+    """
+    return json.dumps(_finite(value), indent=2, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def counted(n: int, thing: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "round"), counted(2, "round")
+    ('1 round', '2 rounds')
+    """
+    return f"{n} {thing}" if n == 1 else f"{n:,} {thing}s"
+
+
+def print_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, wrap: bool = False
+) -> None:
+    """Print a result for people.
+
+    Args:
+        title: above the table.
+        header: names of the columns, shown as they are.
+        rows: cells as text.
+        left: how many columns are words and so aligned to the left; the others are numbers.
+        wrap: whether the last column is sentences, which may go on in a further line where a terminal is too narrow.
+    """
+    import shutil
+
+    from rich import box
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
+    from rich.text import Text
+
+    wrap = wrap and sys.stdout.isatty()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for position, name in enumerate(header):
+        fixed = not wrap or position < len(header) - 1
+        table.add_column(Text(name), justify="left" if position < left else "right", no_wrap=fixed)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    # A number that is cut is worse than a line that is long, so the table gets the width that it needs.
+    widest = Console(width=100_000)
+    needed = Measurement.get(widest, widest.options, table)
+    width = needed.maximum
+    if wrap:
+        # Never narrower than its longest words, which could not be wrapped either.
+        width = min(width, max(needed.minimum, shutil.get_terminal_size().columns))
+    console = Console(file=sys.stdout, highlight=False, width=max(width, 1))
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    console.print(table)
+
+
+def say(text: str) -> None:
+    """Tell people something that is not the result."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def say_verdict(verdict: Verdict | None) -> None:
+    """Tell whether a result can be trusted and how many records it rests on; of none, nothing can be told."""
+    if verdict is not None:
+        say(f"{verdict.sentence} {verdict.rests_on}")
+
+
+def verdict_json(verdict: Verdict | None) -> dict[str, Any]:
+    """A verdict and what it rests on as two fields of a result; null where there is none, or records cannot be told."""
+    records = None if verdict is None else verdict.records
+    return {
+        "verdict": None if verdict is None else verdict.to_json(),
+        "records": None if records is None else records.to_json(),
+    }
+
+
+def privacy_sentence(privacy: Mapping[str, Any]) -> str:
+    """The privacy statement in words.
+
+    >>> from recoup import Box, KMeans, release
+    >>> transcript = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1)
+    >>> privacy_sentence(transcript.privacy)
+    'Differentially private: epsilon = 1, delta = 0, for adding or removing one record; Laplace noise, secure; ...'
+    """
+    from recoup.transcript.context import CSV_MEANING
+
+    statement = str(privacy["statement"])
+    statement = statement[:1].upper() + statement[1:]
+    low, high = privacy["bounds"]["low"], privacy["bounds"]["high"]
+    names = privacy["bounds"]["columns"] or [f"column {j}" for j in range(len(low))]
+    bounds = [f"{name} {a:,.12g} to {b:,.12g}" for name, a, b in zip(names, low, high, strict=True)]
+    if len(bounds) > _MOST_BOUNDS:
+        bounds[_MOST_BOUNDS - 1 :] = [f"and {len(bounds) - _MOST_BOUNDS + 1} more columns"]
+    laws = " and ".join(law.capitalize() for law in privacy["mechanism"].split(" and "))
+    promise = ". With secure noise it would be" if privacy["noise"] == "simulated" else ""
+    neighbours = _NEIGHBOURS.get(privacy["neighbours"], privacy["neighbours"])
+    dialect = privacy["csv_dialect"]
+    unit = privacy["unit"] if dialect is None else f"{privacy['unit']} ({dialect}: {CSV_MEANING[dialect]})"
+    return (
+        f"{statement}{promise}: epsilon = {privacy['epsilon']:g}, delta = {privacy['delta']:g}, for "
+        f"{neighbours} {unit}; {laws} noise{'' if promise else ', ' + privacy['noise']}; domain "
+        f"{privacy['domain']}; declared bounds: {', '.join(bounds)}; Recoup {privacy['version']}."
+        + (f" Counted {privacy['counted']}." if "counted" in privacy else "")
+    )
+
+
+def csv_text(header: Sequence[str], rows: Sequence[Sequence[float]], *, comment: str | None = None) -> str:
+    r"""Rows of numbers as CSV that reads back to the same numbers; a comment becomes a first line that starts with #.
+
+    >>> csv_text(["a, b"], [[0.1]])
+    '"a, b"\n0.1\n'
+    """
+    import csv
+    import io
+
+    out = io.StringIO()
+    if comment is not None:
+        out.write(f"# {comment}\n")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([[repr(float(v)) for v in row] for row in rows])
+    return out.getvalue()

@@ -1,0 +1,201 @@
+"""`recoup plan`: cost and expected error, without touching data."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from recoup.cli import config, options
+from recoup.errors import ParameterError
+
+if TYPE_CHECKING:
+    from recoup.planner import Plan
+    from recoup.transcript.context import Context
+
+
+class AlgorithmName(StrEnum):
+    """The algorithms that can be planned."""
+
+    auto = "auto"
+    adaptive = "adaptive"
+    lloyd = "lloyd"
+    grid = "grid"
+    hybrid = "hybrid"
+
+
+def plan(
+    columns: Annotated[int, typer.Option("--columns", "-d", help="How many columns.", show_default=False)],
+    clusters: options.Clusters,
+    epsilon: options.Epsilon,
+    delta: options.Delta = "0",
+    records_per_person: options.RecordsPerPerson = 1,
+    domain: options.DomainOption = options.DomainName.auto,
+    n_records: options.DeclaredRecords = None,
+    algorithm: Annotated[
+        AlgorithmName,
+        typer.Option(
+            help="auto is adaptive, or lloyd with --rounds; lloyd (DP-KMEANS); grid (EUGkM); hybrid (grid, then "
+            "lloyd).",
+            rich_help_panel="Algorithm",
+        ),
+    ] = AlgorithmName.auto,
+    rounds: Annotated[
+        int | None,
+        typer.Option(help="How many rounds of lloyd (by default 5).", rich_help_panel="Algorithm", show_default=False),
+    ] = None,
+    excess: Annotated[
+        float | None,
+        typer.Option(
+            help="A wanted excess over non-private k-means, such as 0.05: say which epsilon or N reaches it.",
+            rich_help_panel="Algorithm",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
+    config_file: config.ConfigFile = None,
+) -> None:
+    """Show what a release would cost and how accurate it can be, without touching data.
+
+    The plan is that of the default algorithm, or of the one that --algorithm names. Noise is given for columns scaled
+    to [-1, 1] by their bounds. With --n-records it also says what to expect of the result. Example:
+
+        recoup plan --columns 10 -k 10 --epsilon 1 --n-records 100000
+    """
+    from recoup.algorithms.kmeans.grid_plan import plan_grid, plan_hybrid
+    from recoup.domain import MAX_COLUMNS
+    from recoup.planner import plan_adaptive, plan_lloyd
+    from recoup.transcript.context import Context
+
+    if not 1 <= columns <= MAX_COLUMNS:
+        raise ParameterError(f"--columns {columns}: give between 1 and {MAX_COLUMNS}.")
+    exact_epsilon, exact_delta = options.read_budget(epsilon, delta)
+    context = Context(
+        domain=options.declared_domain(domain, {f"column {j}": (-1.0, 1.0) for j in range(columns)}),
+        epsilon=exact_epsilon,
+        delta=exact_delta,
+        mechanism="gaussian" if exact_delta else "laplace",
+        n_records=n_records,
+        records_per_person=records_per_person,
+    )
+    if algorithm is AlgorithmName.adaptive or (algorithm is AlgorithmName.auto and rounds is None):
+        planned = plan_adaptive(context, n_clusters=clusters)
+    elif algorithm is AlgorithmName.grid:
+        planned = plan_grid(context, n_clusters=clusters)
+    elif algorithm is AlgorithmName.hybrid:
+        planned = plan_hybrid(context, n_clusters=clusters)
+    else:
+        planned = plan_lloyd(context, n_clusters=clusters, n_rounds=5 if rounds is None else rounds)
+    wanted = None if excess is None else _needed(excess, clusters, columns, context)
+    if as_json:
+        from recoup.cli.output import print_json
+
+        unknown = {"records_needed": None, "epsilon_needed": None}
+        print_json(_as_json(planned) | unknown | (wanted or {}))
+        return
+    _show(planned)
+    if wanted is not None:
+        from recoup.cli.output import counted, say
+
+        text = f"For an excess of {excess:g}: {counted(int(wanted['records_needed']), 'record')} at this epsilon"
+        if "epsilon_needed" in wanted:
+            text += f", or epsilon {wanted['epsilon_needed']:.3g} with {counted(n_records or 0, 'record')}"
+        say(text + " (within a factor of three for nine of ten tables that were measured).")
+
+
+def _needed(excess: float, clusters: int, columns: int, context: Context) -> dict[str, float]:
+    from math import ceil
+
+    from recoup.inference.measure import effective_epsilon
+    from recoup.planner import LEAST_EXCESS, epsilon_for, records_for
+
+    if not LEAST_EXCESS <= excess < 10:
+        least = f"and at least {LEAST_EXCESS:g}, as less cannot be told in advance"
+        raise ParameterError(f"--excess {excess:g}: give a part of the non-private loss, such as 0.05, {least}.")
+    shape = {"n_clusters": clusters, "n_columns": columns}
+    needed: dict[str, float] = {
+        "records_needed": ceil(records_for(excess=excess, epsilon=effective_epsilon(context), **shape))
+    }
+    if context.n_records is not None and context.budget_measure == "pure":
+        epsilon = epsilon_for(excess=excess, n_records=context.n_records, **shape)
+        needed["epsilon_needed"] = epsilon * context.records_per_person
+    return needed
+
+
+def _show(planned: Plan) -> None:
+    from recoup.cli import output as out
+
+    context = planned.context
+    pure = context.budget_measure == "pure"
+    header = ["round", "cells", "epsilon" if pure else "rho", "scale of counts", "scale of sums"]
+    told = any(r.center_deviation is not None for r in planned.rounds)
+    rows = []
+    for t, r in enumerate(planned.rounds, start=1):
+        deviation = "-" if r.center_deviation is None else f"{r.center_deviation:.4g}"
+        sums = "-" if r.sum_scale is None else f"{r.sum_scale:.6g}"
+        numbers = [f"{float(r.price.amount):.6g}", f"{r.count_scale:.6g}", sums, *([deviation] if told else [])]
+        rows.append([str(t), str(r.n_cells), *numbers])
+    header += ["sd of a centre"] if told else []
+    total = f"epsilon {float(planned.epsilon):.6g}" + ("" if pure else f" at delta {float(context.delta):g}")
+    out.print_table(f"{planned.algorithm}; {total}", header, rows, left=0)
+    noise = "Laplace, whose standard deviation is 1.41 times its scale" if pure else "Gaussian of this deviation"
+    out.say(f"Noise is {noise}; sums and centres are for columns scaled to [-1, 1]; domain {context.domain.kind}.")
+    for note in planned.notes:
+        out.say(note)
+    if planned.relative_sums:
+        out.say("Sums are relative to their cell: their noise is the scale times the cell's radius.")
+        # Where what to expect is not known, a note said why.
+        if planned.relative_excess is not None:
+            from recoup.planner import LEAST_EXCESS
+
+            least = planned.relative_excess <= LEAST_EXCESS
+            size = f"less than {100 * LEAST_EXCESS:g} %" if least else f"about {100 * planned.relative_excess:.2g} %"
+            out.say(
+                f"Expected: a within-cluster sum of squares {size} above non-private k-means"
+                f"{'' if least else ', within a factor of three'} (right for nine of ten tables that were measured)."
+            )
+        return
+    if planned.expected_displacement is None or planned.expected_excess is None:
+        if context.n_records is None:
+            out.say("Give --n-records, a public guess, to see what the noise does to the centres.")
+        return
+    out.say(
+        f"Expected, with {out.counted(context.n_records or 0, 'record')} in clusters of equal size: noise adds "
+        f"{planned.expected_excess:.4g} to the within-cluster sum of squares (all centres of the last round are moved "
+        f"by {planned.expected_displacement:.4g} together, in squared distance)."
+    )
+    widest = max(r.center_deviation or 0.0 for r in planned.rounds)
+    if widest > 0.5:
+        out.say("That is as large as the domain itself: expect no more than chance. Raise epsilon, or ask for less.")
+    if planned.suggested_rounds is not None and planned.suggested_rounds != len(planned.rounds):
+        out.say(f"The rule of Su et al. would take {out.counted(planned.suggested_rounds, 'round')} here (--rounds).")
+
+
+def _as_json(planned: Plan) -> dict[str, Any]:
+    context = planned.context
+    return {
+        "algorithm": planned.algorithm,
+        "epsilon": float(planned.epsilon),
+        "delta": float(context.delta),
+        "mechanism": context.mechanism,
+        "domain": context.domain.kind,
+        "n_records": context.n_records,
+        "records_per_person": context.records_per_person,
+        "rounds": [
+            {
+                "n_cells": r.n_cells,
+                "measure": r.price.measure,
+                "price": float(r.price.amount),
+                "count_scale": r.count_scale,
+                "sum_scale": r.sum_scale,
+                "center_deviation": r.center_deviation,
+            }
+            for r in planned.rounds
+        ],
+        "expected_displacement": planned.expected_displacement,
+        "expected_excess": planned.expected_excess,
+        "suggested_rounds": planned.suggested_rounds,
+        "relative_excess": planned.relative_excess,
+        "notes": list(planned.notes),
+    }

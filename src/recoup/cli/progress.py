@@ -1,0 +1,126 @@
+"""Progress for work that takes more than a second: the round and a percentage, nothing that depends on records.
+
+The percentage counts finished rounds. Inside a round it stands still: how many files, bytes or blocks are read is a
+function of the records, and so would be any share of them. What a watch tells (how long a round takes) is not hidden.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from recoup.algorithms.base import Algorithm
+    from recoup.transcript.context import Context
+
+_QUIET_SECONDS = 1.0
+_BAR_WIDTH = 20
+
+
+class Progress:
+    """Says on standard error which round is at work, once the work has proved slow.
+
+    Args:
+        n_rounds: how many there will be; none if the caller cannot tell.
+        at_most: there may be fewer, which later rounds decide.
+        unit: "round", or "percent" to show only the percentage.
+        delay: seconds without a word; one by default.
+
+    >>> with Progress(n_rounds=5) as progress:
+    ...     progress.finished(1)
+    """
+
+    def __init__(
+        self, n_rounds: int | None = None, *, at_most: bool = False, unit: str = "round", delay: float | None = None
+    ) -> None:
+        self._unit, self._of = unit, "of at most" if at_most else "of"
+        self._n_rounds, self._n_finished, self._shown = n_rounds, 0, ""
+        self._lock, self._slow, self._over = threading.Lock(), False, False
+        self._timer = threading.Timer(_QUIET_SECONDS if delay is None else delay, self._wake)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        """Start to wait."""
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Say that all is done, then clear the line on a terminal."""
+        self._timer.cancel()
+        with self._lock:
+            # The rounds that were made were all, where there could have been more.
+            if kind is None and self._unit == "round" and 0 < self._n_finished < (self._n_rounds or 0):
+                self._n_rounds, self._of = self._n_finished, "of"
+                self._show()
+            self._over = True
+            if self._shown and sys.stderr.isatty():
+                sys.stderr.write("\r" + " " * len(self._shown) + "\r")
+                sys.stderr.flush()
+
+    def finished(self, n_rounds: int) -> None:
+        """Note how many rounds are finished."""
+        with self._lock:
+            self._n_finished = n_rounds
+            self._show()
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._slow = True
+            self._show()
+
+    def _show(self) -> None:
+        if not self._slow or self._over:
+            return
+        text, on_terminal = "working ...", sys.stderr.isatty()
+        # A percentage that nobody has moved says less than that something is being done.
+        if self._n_rounds is not None and (self._n_finished or self._unit == "round"):
+            at, finished = min(self._n_finished + 1, self._n_rounds), min(self._n_finished, self._n_rounds)
+            percentage = f"{100 * finished // self._n_rounds} %"
+            text = percentage if self._unit == "percent" else f"round {at} {self._of} {self._n_rounds}, {percentage}"
+            if on_terminal:
+                filled = _BAR_WIDTH * finished // self._n_rounds
+                text = f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {text}"
+        if text != self._shown:
+            # A shorter text must cover a longer one.
+            sys.stderr.write(f"\r{text.ljust(len(self._shown))}" if on_terminal else f"{text}\n")
+            sys.stderr.flush()
+            self._shown = text
+
+
+def planned_rounds(algorithm: Algorithm, context: Context) -> tuple[int | None, bool]:
+    """Say before the first round how many there will be, from public numbers alone.
+
+    Args:
+        algorithm: what will be run.
+        context: the terms of the release.
+
+    Returns:
+        The number, or none if it cannot be told; and whether that is only the most, because noisy answers decide.
+
+    >>> from recoup import Box, KMeans
+    >>> from recoup.transcript.context import Context
+    >>> planned_rounds(KMeans(n_clusters=2, n_rounds=7), Context(domain=Box([0], [1]), epsilon=1))
+    (7, False)
+    """
+    from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans, plan_stages
+    from recoup.algorithms.kmeans.grid import GridKMeans
+    from recoup.algorithms.kmeans.hybrid import HybridKMeans
+    from recoup.algorithms.kmeans.lloyd import KMeans
+
+    n_totals = 0 if context.n_records is not None else 1
+    match algorithm:
+        case KMeans():
+            return algorithm.n_rounds, False
+        case GridKMeans():
+            return n_totals + 1, False
+        case HybridKMeans():
+            return n_totals + 2, True
+        case AdaptiveKMeans():
+            # The plans of the smallest and of the largest table: its first answers decide between them.
+            fewest, most = (len(plan_stages(context, algorithm.n_clusters, size)) for size in (1.0, 2.0**60))
+            return most, fewest < most
+    return None, False

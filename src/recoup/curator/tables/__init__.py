@@ -1,0 +1,1 @@
+"""Tables of any kind, read block by block as columns of doubles."""

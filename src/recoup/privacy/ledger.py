@@ -1,0 +1,515 @@
+"""What was spent, on what: a privacy budget in SQLite that several processes may share.
+
+A charge is made, durably, before its noise is drawn. So whatever dies, and whenever, the ledger may count a release
+that never happened, but no release goes unpaid. The ledger holds prices and purposes, and nothing of the records.
+
+**For whom it counts.** All sums are of one unit, which the ledger keeps: what one person holds. It is declared when the
+ledger is made, or it is that of the first charge. `recoup.privacy.ledger_rules` says which charges are admitted.
+
+**Who it is.** A ledger has a random identifier, which transcripts name together with the run that paid for them. So a
+run is continued under the ledger that it began with, and once.
+
+**What is durable.** One transaction a charge, in a rollback journal (mode DELETE) with synchronous=EXTRA: the commit
+returns only after the data, and the disappearance of the journal from its folder, are on disk, so a charge survives
+kill -9 and a power cut. FULL would not sync the folder, and a power cut could take back a commit. A write-ahead log
+would need shared memory and two more files beside the ledger; charges are too few for its speed to matter.
+
+**No times.** Seconds would tell how long a round took, and so how many records there are. A charge keeps the day on
+which its run began, and nothing finer.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import uuid
+import warnings
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, Self, cast, runtime_checkable
+
+from recoup._files import appearing
+from recoup.errors import (
+    BudgetExceededError,
+    ContinuationError,
+    LedgerError,
+    LedgerFormatError,
+    LedgerUnitError,
+    ParameterError,
+    UnitConverted,
+)
+from recoup.privacy.ledger_rules import Budget, State, Totals
+from recoup.privacy.ledger_store import File, Memory
+from recoup.privacy.ledger_tables import (
+    VERSION,
+    check_tables,
+    fraction_text,
+    make_tables,
+    read_fraction,
+    read_identifier,
+    read_unit,
+    renew_tables,
+    unit_text,
+)
+from recoup.privacy.price import Amount, Measure, Price
+from recoup.privacy.unit import ONE_RECORD, Unit
+
+
+class Entry(NamedTuple):
+    """One charge; entries are in the order of their ids.
+
+    Attributes:
+        amount: its price, for its own unit.
+        spent_after: the epsilon that was spent after it, for the ledger's unit.
+        time: the day on which its run began, for people to read: clocks may go back.
+        unit: whose presence the price hides; none in a ledger of an earlier version.
+    """
+
+    id: int
+    run: str
+    purpose: str
+    measure: Measure
+    amount: Fraction
+    spent_after: Fraction
+    time: str
+    library: str
+    unit: Unit | None
+
+
+class Priced(Protocol):
+    """Something with a price."""
+
+    @property
+    def price(self) -> Price:
+        """What it costs."""
+
+
+@runtime_checkable
+class PricedPlan(Protocol):
+    """Planned rounds, each with its price."""
+
+    @property
+    def rounds(self) -> Sequence[Priced]:
+        """The rounds in order."""
+
+
+class Preview(NamedTuple):
+    """What some charges would do, all in epsilon; a negative ``left_after`` is what is missing."""
+
+    spent_before: Fraction
+    asked: Fraction
+    left_after: Fraction
+    fits: bool
+
+
+class Ledger:
+    """A privacy budget, and everything that was charged to it.
+
+    Args:
+        path: the ledger's file, made by ``Ledger.create``.
+        timeout: seconds to wait while another process charges.
+
+    Raises:
+        LedgerFormatError: the file is not a ledger, is damaged, or is of a newer version.
+        LedgerError: there is no such file, or it cannot be opened.
+
+    Guarantees:
+        The whole interaction with all releases charged here is (epsilon, delta)-DP for what the unit says, whichever
+        way rounds were chosen, if each release satisfies its price for its own unit. ``spent`` is what the entries
+        would cost had they been planned in advance. May be used by several processes and threads, and after a fork. A
+        copy, a pickle or a scikit-learn clone spends from the same file; a copy of a ledger in memory is the same
+        object, and cannot be pickled.
+
+    >>> ledger = Ledger.in_memory(epsilon=1)
+    >>> entry = ledger.charge(Price(measure="pure", amount=Fraction(1, 4)), purpose="round 1")
+    >>> float(ledger.spent), float(ledger.left), entry.id
+    (0.25, 0.75, 1)
+    """
+
+    __slots__ = ("__weakref__", "_store")
+
+    def __init__(self, path: str | os.PathLike[str], *, timeout: float = 30.0) -> None:
+        self._store: File | Memory = File(path, timeout)
+        self._state()
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        epsilon: Amount = 3,
+        delta: Amount = 0,
+        *,
+        records_per_person: int | None = None,
+        timeout: float = 30.0,
+    ) -> Self:
+        """Create a ledger in a new file.
+
+        Args:
+            path: the file, which must not exist yet.
+            epsilon: the whole budget; a float counts as the decimal that it prints.
+            delta: 0 for pure differential privacy; more to allow zCDP charges (Gaussian noise).
+            records_per_person: for whom it counts; None: as the first release that is charged.
+            timeout: seconds to wait while another process charges.
+
+        Returns:
+            The ledger, with nothing spent.
+
+        Guarantees:
+            Never writes to a file that exists. After an interruption at any point there is a whole ledger, or none.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     float(Ledger.create(folder + "/ledger.db", epsilon=0.5).left)
+        0.5
+        """
+        budget, unit = Budget.of(epsilon, delta), _declared(records_per_person)
+        target = Path(path).absolute()
+        try:
+            with appearing(target) as temporary, File(temporary, timeout).connection() as connection:
+                _initialise(connection, budget, unit)
+        except FileExistsError:
+            raise LedgerError(f"{target} exists already. Open it with Ledger(path), or choose another name.") from None
+        except OSError as error:
+            raise LedgerError(f"{target} cannot be created: {error.strerror}.") from None
+        return cls(path, timeout=timeout)
+
+    @classmethod
+    def in_memory(cls, epsilon: Amount = 3, delta: Amount = 0, *, records_per_person: int | None = None) -> Self:
+        """Create a ledger that lives as long as this process.
+
+        Args:
+            epsilon: the whole budget.
+            delta: 0 for pure differential privacy.
+            records_per_person: for whom it counts; None: as the first release that is charged.
+
+        Returns:
+            The ledger, with nothing spent.
+
+        >>> Ledger.in_memory(epsilon=0.1).epsilon
+        Fraction(1, 10)
+        """
+        ledger = cls.__new__(cls)
+        ledger._store = Memory()
+        with ledger._store.connection() as connection:
+            _initialise(connection, Budget.of(epsilon, delta), _declared(records_per_person))
+        return ledger
+
+    @property
+    def name(self) -> str:
+        """How messages call it: by its file, if it has one."""
+        return f"ledger {self._store.name}"
+
+    @property
+    def path(self) -> Path | None:
+        """The ledger's file; None in memory."""
+        return self._store.path
+
+    @property
+    def identifier(self) -> str | None:
+        """Drawn when it was made, and public; none in a ledger of an earlier version whose unit was not declared."""
+        return self._state().identifier
+
+    @property
+    def unit(self) -> Unit | None:
+        """For whom it counts; none before the first charge, or in a ledger of an earlier version."""
+        return self._state().unit
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The whole budget."""
+        return self._state().budget.epsilon
+
+    @property
+    def delta(self) -> Fraction:
+        """The delta at which the budget is spent."""
+        return self._state().budget.delta
+
+    @property
+    def spent(self) -> Fraction:
+        """The epsilon spent so far, at the ledger's delta."""
+        return self._state().spent
+
+    @property
+    def left(self) -> Fraction:
+        """The epsilon that is left, at least 0."""
+        state = self._state()
+        return state.budget.epsilon - state.spent
+
+    def declare(self, *, records_per_person: int, kind: Literal["record", "line"] = "record") -> Unit:
+        """Say for whom the ledger counts, once: needed for a ledger that an earlier version made.
+
+        Args:
+            records_per_person: the smallest that any release charged so far had; all of them hold for it.
+            kind: "line" where CSV is read by lines, as earlier versions always did, and lines are not records.
+
+        Returns:
+            The unit.
+
+        Raises:
+            LedgerUnitError: it is known already.
+
+        Guarantees:
+            Sums and entries stay as they are. A ledger of an earlier version gets an identifier, and can no longer be
+            read by that version.
+
+        >>> str(Ledger.in_memory(epsilon=1).declare(records_per_person=5))
+        '5 records of one person'
+        """
+        unit = Unit(kind=kind, records_per_person=records_per_person)
+        with self._store.connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            state = _read_state(connection, self._store.name)
+            if state.unit is not None:
+                raise LedgerUnitError(f"The {self.name} counts for {state.unit} already; this is declared once.")
+            if state.identifier is None:
+                renew_tables(connection, uuid.uuid4().hex, unit)
+            else:
+                _keep_unit(connection, unit)
+            connection.execute("COMMIT")
+        return unit
+
+    def charge(
+        self, price: Price, *, purpose: str, run: str = "", unit: Unit = ONE_RECORD, n_before: int | None = None
+    ) -> Entry:
+        """Pay for one release, before its noise is drawn.
+
+        Args:
+            price: what the release costs.
+            purpose: what it is for, in words; never anything about records.
+            run: which run it belongs to.
+            unit: whose presence the price hides; for fewer records of a person than the ledger it is counted upward.
+            n_before: how many charges of this run the ledger must hold, so that a run goes on in one place only.
+
+        Returns:
+            The entry, which is on disk.
+
+        Raises:
+            BudgetExceededError: too little is left.
+            BudgetError: a zCDP price, and the ledger has delta = 0.
+            LedgerUnitError: the price is for more records of a person than the ledger, or the ledger does not know.
+            ContinuationError: the run went on elsewhere.
+            LedgerLockedError: another process held the ledger for too long.
+
+        Guarantees:
+            If this raises, do not release. If it returns, the charge survives the death of the process.
+
+        >>> Ledger.in_memory(epsilon=1).charge(Price(measure="pure", amount=Fraction(1)), purpose="all").spent_after
+        Fraction(1, 1)
+        """
+        for text in (purpose, run):
+            if not isinstance(text, str) or any("\ud800" <= letter <= "\udfff" for letter in text):
+                raise ParameterError("purpose and run of a charge must be text.")
+        with self._store.connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            state = _read_state(connection, self._store.name)
+            after = state.charged([price], unit, f"The {self.name}")
+            if not after.totals.fits(state.budget):
+                spent, left = state.spent, state.budget.epsilon - state.spent
+                asked = after.spent - spent
+                raise BudgetExceededError(spent=spent, asked=asked, left=left, where=f"Ledger {self._store.name}")
+            n_charged, day = _charged_before(connection, run)
+            if n_before is not None and n_charged != n_before:
+                raise ContinuationError(
+                    f"The {self.name} holds {n_charged} charges of this run, and not {n_before}: it goes on in another "
+                    "place, with a copy of its transcript. Nothing was charged. Go on with one of them only."
+                )
+            if state.unit is None:
+                _keep_unit(connection, unit)
+            totals, library = after.totals, _library()
+            cursor = connection.execute(
+                "INSERT INTO entry (run, purpose, measure, amount, spent_after, pure_after, rho_after, n_zcdp_after,"
+                " time, library, unit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(run, purpose, price.measure, fraction_text(price.amount), fraction_text(after.spent)),
+                    *(fraction_text(totals.pure), fraction_text(totals.rho), totals.n_zcdp, day, library),
+                    unit_text(unit),
+                ),
+            )
+            connection.execute("COMMIT")
+        number = cast(int, cursor.lastrowid)
+        return Entry(number, run, purpose, price.measure, price.amount, after.spent, day, library, unit)
+
+    def preview(self, plan: Iterable[Price] | PricedPlan, *, unit: Unit = ONE_RECORD) -> Preview:
+        """Say what some charges would do, and write nothing.
+
+        Args:
+            plan: a plan of rounds, as `recoup.planner` makes it, or the prices themselves; all of them are to fit.
+            unit: whose presence the prices hide.
+
+        Returns:
+            The epsilon spent before, asked for and left after, and whether all of it fits.
+
+        Raises:
+            LedgerUnitError: the ledger would refuse them because of their unit.
+
+        >>> Ledger.in_memory(epsilon=1).preview([Price(measure="pure", amount=Fraction(3, 4))] * 2).fits
+        False
+        """
+        state = self._state()
+        prices = [planned.price for planned in plan.rounds] if isinstance(plan, PricedPlan) else plan
+        after = state.charged(prices, unit, f"The {self.name}")
+        left_after = state.budget.epsilon - after.spent
+        return Preview(state.spent, after.spent - state.spent, left_after, after.totals.fits(state.budget))
+
+    def expect(self, unit: Unit) -> None:
+        """Say how prices for a unit will be counted, before the first of them is charged.
+
+        Args:
+            unit: whose presence the prices hide.
+
+        Raises:
+            LedgerUnitError: they cannot be counted.
+
+        Guarantees: warns (`UnitConverted`) where they are for fewer records of a person than the ledger.
+
+        >>> Ledger.in_memory(epsilon=1).expect(ONE_RECORD)
+        """
+        self.preview([], unit=unit)
+        counted = self.unit
+        if counted is not None and counted != unit:
+            warnings.warn(
+                f"The {self.name} counts what is lost by {counted}, and this release is for {unit}: every epsilon is "
+                f"counted {counted.times(unit, 'pure')} times, every rho {counted.times(unit, 'zcdp')} times.",
+                UnitConverted,
+                stacklevel=3,
+            )
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Read all charges, oldest first."""
+        with self._store.connection() as connection:
+            state = _read_state(connection, self._store.name)
+            columns = [name if state.identifier or name != "unit" else "NULL" for name in Entry._fields]
+            rows = connection.execute(f"SELECT {', '.join(columns)} FROM entry ORDER BY id").fetchall()
+        entries = [_entry(row, self._store.name) for row in rows]
+        # An earlier version kept the seconds of each charge.
+        days: dict[str, str] = {}
+        return tuple(e._replace(time=days.setdefault(e.run or str(e.id), e.time[:10])) for e in entries)
+
+    def export(self) -> dict[str, Any]:
+        """Give the whole ledger as plain values for JSON; fractions are text "p/q", and times are days.
+
+        >>> Ledger.in_memory(epsilon=0.5).export()["epsilon"]
+        '1/2'
+        """
+        # Entries first: what is spent is then read from the same entries, whatever is charged meanwhile.
+        entries, state = self.entries(), self._state()
+        budget = state.budget
+        spent = entries[-1].spent_after if entries else Fraction(0)
+        return {
+            "format": "recoup-ledger",
+            "version": VERSION if state.identifier else 1,
+            "identifier": state.identifier,
+            "unit": None if state.unit is None else state.unit.to_json(),
+            "epsilon": fraction_text(budget.epsilon),
+            "delta": fraction_text(budget.delta),
+            "spent": fraction_text(spent),
+            "left": fraction_text(budget.epsilon - spent),
+            "entries": [
+                {
+                    **entry._asdict(),
+                    "amount": fraction_text(entry.amount),
+                    "spent_after": fraction_text(entry.spent_after),
+                    "unit": None if entry.unit is None else entry.unit.to_json(),
+                }
+                for entry in entries
+            ],
+        }
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})" if self.path else "Ledger.in_memory()"
+
+    def __copy__(self) -> Ledger:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Ledger:
+        # A clone of an estimator has to spend from the same budget; in memory only the same object does.
+        return self if isinstance(self._store, Memory) else Ledger(self._store.path, timeout=self._store.timeout)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if isinstance(self._store, Memory):
+            raise LedgerError(
+                "A ledger in memory cannot be pickled: its copy would be a second budget. "
+                "Use Ledger.create(path, ...), which processes can share."
+            )
+        return _reopen, (str(self._store.path), self._store.timeout)
+
+    def _state(self) -> State:
+        with self._store.connection() as connection:
+            return _read_state(connection, self._store.name)
+
+
+def _reopen(path: str, timeout: float) -> Ledger:
+    return Ledger(path, timeout=timeout)
+
+
+def _declared(records_per_person: int | None) -> Unit | None:
+    return None if records_per_person is None else Unit(records_per_person=records_per_person)
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def _initialise(connection: sqlite3.Connection, budget: Budget, unit: Unit | None) -> None:
+    make_tables(connection)
+    connection.execute(
+        "INSERT INTO budget (id, epsilon, delta, rho, time, library, identifier) VALUES (1, ?, ?, ?, ?, ?, ?)",
+        (*map(fraction_text, budget), _today(), _library(), uuid.uuid4().hex),
+    )
+    if unit is not None:
+        _keep_unit(connection, unit)
+    connection.execute("COMMIT")
+
+
+def _keep_unit(connection: sqlite3.Connection, unit: Unit) -> None:
+    connection.execute("UPDATE budget SET unit = ?", (unit_text(unit),))
+
+
+def _charged_before(connection: sqlite3.Connection, run: str) -> tuple[int, str]:
+    """How many charges a run has, and the day on which it began: today, if it has none or is not named."""
+    n_charged, day = connection.execute(
+        "SELECT count(*), (SELECT time FROM entry WHERE run = ?1 ORDER BY id LIMIT 1) FROM entry WHERE run = ?1", (run,)
+    ).fetchone()
+    return n_charged, str(day)[:10] if n_charged and run else _today()
+
+
+def _read_state(connection: sqlite3.Connection, name: str) -> State:
+    known = "identifier, budget.unit" if check_tables(connection, name) > 1 else "NULL, NULL"
+    # One statement, so that budget and totals are of one moment.
+    row = connection.execute(
+        f"SELECT epsilon, delta, rho, spent_after, pure_after, rho_after, n_zcdp_after, {known} FROM budget"
+        " LEFT JOIN entry ON entry.id = (SELECT max(id) FROM entry)"
+    ).fetchone()
+    if row is None:
+        raise LedgerFormatError(f"{name} is a ledger without a budget: it is damaged.")
+    state = State(Budget(*(read_fraction(text, name) for text in row[:3])))
+    if known != "NULL, NULL":
+        unit = None if row[8] is None else read_unit(row[8], name)
+        state = state._replace(identifier=read_identifier(row[7], name), unit=unit)
+        if unit is None and row[3] is not None:
+            raise LedgerFormatError(f"{name} holds charges and does not say for whom: it is damaged.")
+    if row[3] is not None:
+        spent, pure, rho = (read_fraction(text, name) for text in row[3:6])
+        state = state._replace(totals=Totals(pure, rho, row[6]), spent=spent)
+    if not state.possible:
+        raise LedgerFormatError(f"{name} holds numbers that no ledger can: it is damaged. Take its budget as spent.")
+    return state
+
+
+def _entry(row: tuple[Any, ...], name: str) -> Entry:
+    entry = Entry(*row)
+    entry = entry._replace(amount=read_fraction(row[4], name), spent_after=read_fraction(row[5], name))
+    texts = (entry.run, entry.purpose, entry.time, entry.library)
+    if entry.amount == 0 or entry.measure not in ("pure", "zcdp") or not all(isinstance(text, str) for text in texts):
+        raise LedgerFormatError(f"{name} holds an entry that is none: it is damaged.")
+    return entry if entry.unit is None else entry._replace(unit=read_unit(entry.unit, name))
+
+
+@cache
+def _library() -> str:
+    from importlib.metadata import version
+
+    return version("recoup")

@@ -1,0 +1,178 @@
+"""Which charges a ledger admits, by exact sums over all of its entries.
+
+Rounds may be chosen adaptively, each after having seen all earlier answers. With delta = 0 the epsilons of pure charges
+must add up to at most epsilon. With delta > 0 let R = rho_of(epsilon, delta), fixed when the ledger is created; entries
+are admitted if at least one of two rules holds for all of them together:
+
+1. all are pure, and their epsilons add up to at most epsilon;
+2. their zCDP prices (rho, and e**2 / 2 for a pure e) add up to at most R. Mixing is priced through zCDP.
+
+Each rule alone is a valid filter (for zCDP: Feldman and Zrnic 2021; Whitehouse, Ramdas, Rogers and Wu 2023), and so
+is "either". A path that ends under rule 1 has a privacy loss of at most epsilon and adds nothing to delta; a path that
+ends under rule 2 is also a path, with the same probabilities, of the algorithm that stops where rule 2 would first
+fail, and that algorithm is (epsilon, delta)-DP.
+
+All sums are of one unit, the ledger's. A price for fewer records of a person is converted upward before it is added
+(`recoup.privacy.unit`); one for more is refused, for all that was charged before would be worth more to such a person.
+
+Amounts and sums are fractions; no float is ever added. Only where a sum's denominator outgrows 4096 bits (hundreds of
+unrelated denominators; Python itself would refuse to print some thousands of digits) is it rounded up to a multiple of
+2**-2048.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import NamedTuple
+
+from recoup.errors import BudgetError, LedgerUnitError, ParameterError
+from recoup.privacy.price import Amount, Price, as_fraction, epsilon_of_rho, rho_of
+from recoup.privacy.unit import Unit
+
+_MOST_BITS = 4096
+_GRID = 2**2048
+_LARGEST_RHO = 10**200
+_SMALLEST_DELTA = Fraction(1, 10**300)
+
+
+class Budget(NamedTuple):
+    """What may be spent."""
+
+    epsilon: Fraction
+    delta: Fraction
+    rho: Fraction
+
+    @classmethod
+    def of(cls, epsilon: Amount, delta: Amount) -> Budget:
+        """A budget as it was typed."""
+        epsilon_exact = as_fraction(epsilon, "epsilon")
+        delta_exact = as_fraction(delta, "delta", allow_zero=True)
+        if delta_exact >= 1:
+            raise BudgetError("delta must be less than 1; it is a probability, such as 1e-6.")
+        return cls(epsilon_exact, delta_exact, rho_of(epsilon_exact, delta_exact) if delta_exact else Fraction(0))
+
+
+class Totals(NamedTuple):
+    """The sums over all entries that the rules need."""
+
+    pure: Fraction = Fraction(0)
+    rho: Fraction = Fraction(0)
+    n_zcdp: int = 0
+
+    def plus(self, price: Price) -> Totals:
+        """The sums with one more price, of the ledger's unit."""
+        is_pure = price.measure == "pure"
+        return Totals(
+            bounded(self.pure + price.amount) if is_pure else self.pure,
+            bounded(self.rho + price.rho),
+            self.n_zcdp + (not is_pure),
+        )
+
+    def fits(self, budget: Budget) -> bool:
+        """Whether one of the two rules holds."""
+        if self.n_zcdp == 0 and self.pure <= budget.epsilon:
+            return True
+        return budget.delta > 0 and self.rho <= budget.rho
+
+    def spent(self, budget: Budget) -> Fraction:
+        """The epsilon that the entries are worth."""
+        if budget.delta == 0:
+            return self.pure
+        spent = epsilon_of_rho(self.rho, budget.delta)
+        if self.n_zcdp == 0:
+            spent = min(spent, self.pure)
+        # R was certified for epsilon, so a conversion that is an ulp off its own monotony may not show more.
+        return min(spent, budget.epsilon) if self.fits(budget) else spent
+
+
+class State(NamedTuple):
+    """All of a ledger but its entries.
+
+    Attributes:
+        identifier: drawn when the ledger was made; none in a file of version 1 that was not declared yet.
+        unit: that its sums are of; none before the first charge, and in a file of version 1.
+    """
+
+    budget: Budget
+    totals: Totals = Totals()
+    spent: Fraction = Fraction(0)
+    identifier: str | None = None
+    unit: Unit | None = None
+
+    @property
+    def possible(self) -> bool:
+        """Whether charges could have led to this state; cells may hold anything."""
+        budget, totals = self.budget, self.totals
+        try:
+            as_fraction(budget.epsilon, "epsilon")
+        except BudgetError:
+            return False
+        if budget.delta == 0:
+            delta = totals.n_zcdp == 0 and self.spent == totals.pure
+        else:
+            delta = _SMALLEST_DELTA <= budget.delta < 1
+        ordinary = max(budget.rho, totals.rho) <= _LARGEST_RHO and self.spent <= budget.epsilon
+        counted = isinstance(totals.n_zcdp, int) and totals.n_zcdp >= 0
+        return delta and ordinary and counted and totals.fits(budget)
+
+    def charged(self, prices: Iterable[Price], priced: Unit, name: str) -> State:
+        """The state after some charges, whether they fit or not.
+
+        Args:
+            prices: of the charges.
+            priced: the unit that they are for.
+            name: of the ledger, for errors.
+
+        Raises:
+            LedgerUnitError: they cannot be counted in the ledger's unit, or that is not known.
+            BudgetError: something is no price, or is of a measure that the budget does not take.
+        """
+        unit = self._unit_for(priced, name)
+        totals = self.totals
+        for price in prices:
+            if not isinstance(price, Price):
+                raise BudgetError(
+                    f"A price must be a recoup.privacy.price.Price, but is of type {type(price).__name__}."
+                )
+            if price.measure == "zcdp" and self.budget.delta == 0:
+                raise BudgetError(
+                    "This ledger has delta = 0 and takes pure charges only. For zCDP (Gaussian noise) create the "
+                    "ledger with a delta: Ledger.create(path, epsilon=3, delta=1e-6)."
+                )
+            totals = totals.plus(unit.price(price, priced))
+        spent = self.spent if totals == self.totals else totals.spent(self.budget)
+        return self._replace(totals=totals, spent=spent, unit=unit)
+
+    def _unit_for(self, priced: Unit, name: str) -> Unit:
+        if self.identifier is None:
+            raise LedgerUnitError(
+                f"{name} was made by an earlier version of Recoup and does not say for whom it counts: one record, or "
+                "several of one person. Nothing was charged. Declare once the smallest number of records per person "
+                "that any of its releases had: Ledger(path).declare(records_per_person=1)."
+            )
+        if not isinstance(priced, Unit):
+            raise ParameterError(f"unit is a {type(priced).__name__}: give a recoup.privacy.unit.Unit.")
+        unit = self.unit or priced
+        if unit.kind != priced.kind:
+            raise LedgerUnitError(
+                f"{name} counts what is lost by {unit}, and the release is for {priced}: lines and records are not "
+                "alike, and neither can be converted. Nothing was charged. Keep a ledger for each (one that is made "
+                "without records_per_person takes the unit of its first release), or read the file in the dialect of "
+                "the releases before."
+            )
+        if not unit.covers(priced):
+            raise LedgerUnitError(
+                f"{name} counts what is lost by {unit}, and the release is for {priced}: what was charged before would "
+                "be worth more to such a person. Nothing was charged. Make a ledger for this unit with "
+                f"Ledger.create(path, epsilon=3, records_per_person={priced.records_per_person}) and charge to it "
+                'what was charged here ("When a ledger refuses" in the documentation says how).'
+            )
+        return unit
+
+
+def bounded(total: Fraction) -> Fraction:
+    """A sum, rounded up where it has too many digits to be kept."""
+    if total.denominator.bit_length() <= _MOST_BITS:
+        return total
+    return Fraction(-(-total.numerator * _GRID // total.denominator), _GRID)

@@ -1,0 +1,292 @@
+"""Noise that protects people: price, release and log-density of each mechanism, side by side.
+
+A round is one vector of integers with one public integer sensitivity D (2^30): each block of the answer gets its share
+of D, a record's contribution is multiplied by the block's factor and truncated toward zero, and OpenDP's integer noise
+of one scale is added to every total. The arithmetic on the protected side is exact, so neighbours differ by at most D
+in truth and not only on paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import isqrt, log, nextafter, sqrt
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recoup.errors import BudgetError, ParameterError
+from recoup.privacy.price import Price
+from recoup.queries.base import Array, Sensitivity
+
+SENSITIVITY = 2**30
+_CLAMP = 2**62
+_LARGEST_SCALE = 2.0**58  # beyond this most draws would hit the clamp
+# Real-valued contributions are multiplied by a factor this little too small, so that rounding in the product can never
+# push a record over its bound.
+_SHAVE = 1.0 - 2.0**-40
+
+
+class Noise(Protocol):
+    """Where noise comes from."""
+
+    @property
+    def simulated(self) -> bool:
+        """Whether a seed could reproduce it, so that nothing made with it is private."""
+
+    def laplace(self, totals: Sequence[int], scale: float) -> list[int]:
+        """Add integer Laplace noise of a scale to each total."""
+
+    def gaussian(self, totals: Sequence[int], scale: float) -> list[int]:
+        """Add discrete Gaussian noise of a standard deviation to each total."""
+
+
+class SecureNoise:
+    """OpenDP's exact samplers, fed by a cryptographic generator of its own; there is no seed to give.
+
+    >>> SecureNoise.simulated
+    False
+    """
+
+    simulated: ClassVar[bool] = False
+
+    def laplace(self, totals: Sequence[int], scale: float) -> list[int]:
+        """Add integer Laplace noise of a scale to each total."""
+        return [int(v) for v in _opendp("laplace", scale)(list(totals))]
+
+    def gaussian(self, totals: Sequence[int], scale: float) -> list[int]:
+        """Add discrete Gaussian noise of a standard deviation to each total."""
+        return [int(v) for v in _opendp("gaussian", scale)(list(totals))]
+
+
+class SimulatedNoise:
+    """The same laws from a seeded NumPy generator, for experiments: whoever knows the seed can take the noise off.
+
+    Guarantees: none; what it makes is marked NOT PRIVATE.
+
+    >>> SimulatedNoise(np.random.default_rng(0)).simulated
+    True
+    """
+
+    simulated: ClassVar[bool] = True
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+
+    def laplace(self, totals: Sequence[int], scale: float) -> list[int]:
+        """Add integer Laplace noise of a scale to each total."""
+        # The difference of two geometric numbers of ratio exp(-1/scale) has the integer Laplace law; inverting the
+        # exponential keeps full precision where 1 - exp(-1/scale) would lose it.
+        draws = np.floor(self._generator.standard_exponential((2, len(totals))) * scale)
+        return _added(totals, draws[0] - draws[1])
+
+    def gaussian(self, totals: Sequence[int], scale: float) -> list[int]:
+        """Add rounded Gaussian noise of a standard deviation to each total."""
+        return _added(totals, np.rint(self._generator.standard_normal(len(totals)) * scale))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """The integer noise scale of a round, and what OpenDP's privacy map says it costs."""
+
+    scale: float
+    price: Price
+
+
+class Mechanism(Protocol):
+    """How shares of a budget become integer factors, a noise scale and a price."""
+
+    name: ClassVar[str]
+    norm: ClassVar[int]
+
+    def weights(self, shares: Sequence[Fraction], sensitivity: int) -> tuple[int, ...]:
+        """Split the integer sensitivity of a round over its blocks by their shares of the round's budget."""
+
+    def factors(self, sensitivity: Sensitivity, weights: Sequence[int]) -> Array:
+        """What each value of a contribution is multiplied by before it is truncated to an integer."""
+
+    def calibrate(self, budget: Fraction, distance: int) -> Calibration:
+        """The smallest noise whose price, by OpenDP's own map, stays within a budget."""
+
+    def release(self, totals: Sequence[int], scale: float, noise: Noise) -> list[int]:
+        """Clamp the exact totals and add noise to every one of them."""
+
+    def log_density(self, residuals: Array, scales: Array) -> float:
+        """The log-density of residuals under noise of these scales, up to a constant of the scales."""
+
+    def deviation(self, scale: float) -> float:
+        """The standard deviation of noise of this scale."""
+
+    def largest(self, n: int, probability: float) -> float:
+        """What the largest of n values of noise of scale 1 exceeds with at most this probability."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace:
+    """Pure epsilon: integer Laplace noise, calibrated in the L1 norm.
+
+    Guarantees: a round whose contributions are within the weights is (price.amount)-differentially private.
+
+    >>> Laplace().calibrate(Fraction(1, 2), SENSITIVITY).scale == SENSITIVITY / 0.5
+    True
+    """
+
+    name: ClassVar[str] = "laplace"
+    norm: ClassVar[int] = 1
+    measure: ClassVar[str] = "pure"
+
+    def weights(self, shares: Sequence[Fraction], sensitivity: int) -> tuple[int, ...]:
+        """Split the integer sensitivity: the weights add up to at most all of it."""
+        return _positive([int(share * sensitivity) for share in _checked(shares)])
+
+    def factors(self, sensitivity: Sensitivity, weights: Sequence[int]) -> Array:
+        """What each value of a contribution is multiplied by before it is truncated to an integer."""
+        parts = []
+        for block, weight in zip(sensitivity.blocks, weights, strict=True):
+            whole = None if block.ones is None else _whole_factor(weight // block.ones)
+            parts.append(np.full(block.size, whole) if whole is not None else weight / block.l1 * _SHAVE)
+        return np.concatenate(parts)
+
+    def calibrate(self, budget: Fraction, distance: int) -> Calibration:
+        """The smallest noise whose epsilon, by OpenDP's own map, stays within a budget."""
+        return _calibrate(
+            "laplace", "pure", budget, distance, distance / float(budget) if float(budget) > 0 else np.inf
+        )
+
+    def release(self, totals: Sequence[int], scale: float, noise: Noise) -> list[int]:
+        """Clamp the exact totals and add noise to every one of them."""
+        return noise.laplace(_clamped(totals), scale)
+
+    def log_density(self, residuals: Array, scales: Array) -> float:
+        """Minus the sum of |residual| / scale."""
+        return -float(np.sum(np.abs(residuals) / scales))
+
+    def deviation(self, scale: float) -> float:
+        """The standard deviation of noise of this scale."""
+        return sqrt(2.0) * scale
+
+    def largest(self, n: int, probability: float) -> float:
+        """What the largest of n values of noise of scale 1 exceeds with at most this probability."""
+        return max(log(0.5 * n / probability), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """Zero-concentrated privacy: discrete Gaussian noise, calibrated in the L2 norm.
+
+    Guarantees: a round whose contributions are within the weights is (price.amount)-zCDP.
+
+    >>> round(float(Gaussian().calibrate(Fraction(1, 8), SENSITIVITY).scale / SENSITIVITY), 9)
+    2.0
+    """
+
+    name: ClassVar[str] = "gaussian"
+    norm: ClassVar[int] = 2
+    measure: ClassVar[str] = "zcdp"
+
+    def weights(self, shares: Sequence[Fraction], sensitivity: int) -> tuple[int, ...]:
+        """Split the integer sensitivity: the squares of the weights add up to at most its square."""
+        return _positive([isqrt(int(share * sensitivity * sensitivity)) for share in _checked(shares)])
+
+    def factors(self, sensitivity: Sensitivity, weights: Sequence[int]) -> Array:
+        """What each value of a contribution is multiplied by before it is truncated to an integer."""
+        parts = []
+        for block, weight in zip(sensitivity.blocks, weights, strict=True):
+            whole = None if block.ones is None else _whole_factor(isqrt(weight * weight // block.ones))
+            parts.append(np.full(block.size, whole) if whole is not None else weight / block.l2 * _SHAVE)
+        return np.concatenate(parts)
+
+    def calibrate(self, budget: Fraction, distance: int) -> Calibration:
+        """The smallest noise whose rho, by OpenDP's own map, stays within a budget."""
+        start = distance / sqrt(2.0 * float(budget)) if float(budget) > 0 else np.inf
+        return _calibrate("gaussian", "zcdp", budget, distance, start)
+
+    def release(self, totals: Sequence[int], scale: float, noise: Noise) -> list[int]:
+        """Clamp the exact totals and add noise to every one of them."""
+        return noise.gaussian(_clamped(totals), scale)
+
+    def log_density(self, residuals: Array, scales: Array) -> float:
+        """Minus half the sum of squared residual / scale."""
+        return -0.5 * float(np.sum((residuals / scales) ** 2))
+
+    def deviation(self, scale: float) -> float:
+        """The standard deviation of noise of this scale."""
+        return scale
+
+    def largest(self, n: int, probability: float) -> float:
+        """What the largest of n values of noise of scale 1 exceeds with at most this probability."""
+        # The tail of a Gaussian above t > 0 is at most exp(-t^2 / 2) / 2.
+        return sqrt(2.0 * max(log(0.5 * n / probability), 0.0))
+
+
+MECHANISMS: dict[str, Laplace | Gaussian] = {"laplace": Laplace(), "gaussian": Gaussian()}
+
+
+def integer_sensitivity(n_records: int | None) -> int:
+    """The public integer sensitivity of a round: 2^30, or less where a declared N could overflow 64 bits.
+
+    >>> integer_sensitivity(10**6) == 2**30
+    True
+    """
+    excess = 0 if n_records is None else max(0, (n_records - 1).bit_length() - 31)
+    return SENSITIVITY >> min(excess, 20)
+
+
+def _checked(shares: Sequence[Fraction]) -> Sequence[Fraction]:
+    if any(share <= 0 for share in shares) or sum(shares) > 1:
+        raise ParameterError(f"shares {[str(s) for s in shares]}: each must be positive, together at most 1.")
+    return shares
+
+
+def _positive(weights: list[int]) -> tuple[int, ...]:
+    if min(weights) < 2**10:
+        raise ParameterError("a block's share of its round is too small to be represented: give it more.")
+    return tuple(weights)
+
+
+def _whole_factor(factor: int) -> float:
+    if factor < 1:
+        raise ParameterError("a block's share of its round is too small for so many counts: give it more.")
+    return float(factor)
+
+
+def _clamped(totals: Sequence[int]) -> list[int]:
+    return [max(-_CLAMP, min(_CLAMP, int(total))) for total in totals]
+
+
+def _added(totals: Sequence[int], draws: NDArray[np.float64]) -> list[int]:
+    return [total + int(draw) for total, draw in zip(totals, draws, strict=True)]
+
+
+def _calibrate(kind: str, measure: Any, budget: Fraction, distance: int, start: float) -> Calibration:
+    if not start <= _LARGEST_SCALE:
+        raise BudgetError(
+            f"a round's budget of {float(budget):.3g} needs more noise than 64-bit integers hold: ask for fewer "
+            "rounds, or a larger epsilon."
+        )
+    scale, step = start, 1
+    while True:
+        amount = Fraction(_opendp(kind, scale).map(distance if kind == "laplace" else float(distance)))
+        if amount <= budget:
+            return Calibration(scale=scale, price=Price(measure=measure, amount=amount))
+        for _ in range(step):
+            scale = nextafter(scale, float("inf"))
+        step *= 2
+
+
+@lru_cache(maxsize=64)
+def _opendp(kind: str, scale: float) -> Any:
+    # Not opendp.prelude: it imports what we do not need.
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian, make_laplace
+    from opendp.metrics import l1_distance, l2_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    integers = vector_domain(atom_domain(T="i64"))
+    if kind == "laplace":
+        return make_laplace(integers, l1_distance(T="i64"), scale=scale)
+    return make_gaussian(integers, l2_distance(T="f64"), scale=scale)

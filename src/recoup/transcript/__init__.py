@@ -1,0 +1,1 @@
+"""What was released: the terms, the rounds, and the file that keeps them."""

@@ -1,0 +1,126 @@
+"""What both sides of the wall agree on before the first query, and what a query asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, Literal
+
+from recoup.domain import Domain
+from recoup.errors import BudgetError, ParameterError
+from recoup.privacy.mechanism import MECHANISMS, Gaussian, Laplace, integer_sensitivity
+from recoup.privacy.price import Price, as_fraction, rho_of
+from recoup.privacy.unit import Unit, declared_count
+from recoup.queries.base import Query
+
+NEIGHBOURS = "add-remove-one-record"
+# What is added or removed, in each dialect of CSV; of other tables, a record.
+CSV_UNITS: Final[dict[str, Literal["record", "line"]]] = {"rfc4180": "record", "lines": "line"}
+CSV_MEANING: Final = {
+    "rfc4180": "a record of a file whose writer puts text with quotes, commas or line breaks into quotes",
+    "lines": "a line, whatever its quotes",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The public terms of a release; everything here may be printed.
+
+    Args:
+        domain: where records lie.
+        epsilon: the total budget, read as the decimal that was typed.
+        delta: 0 for pure epsilon.
+        mechanism: "laplace" or "gaussian" (which needs delta above 0).
+        n_records: a public guess of the number of records, or none.
+        records_per_person: how many records one person may hold; multiplies the distance between neighbours.
+        csv_dialect: in which CSV was read, "rfc4180" or "lines"; none for other tables.
+
+    >>> from recoup.domain import Box
+    >>> Context(domain=Box([0], [1]), epsilon=Fraction("0.5")).budget
+    Price(measure='pure', amount=Fraction(1, 2))
+    """
+
+    domain: Domain
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+    mechanism: Literal["laplace", "gaussian"] = "laplace"
+    n_records: int | None = None
+    records_per_person: int = 1
+    csv_dialect: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", as_fraction(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", as_fraction(self.delta, "delta", allow_zero=True))
+        if self.delta >= 1:
+            raise BudgetError(f"delta is {float(self.delta):g}: it must be below 1, and far below 1 / N.")
+        if self.mechanism not in MECHANISMS:
+            raise ParameterError(f"mechanism={self.mechanism!r}: choose one of {', '.join(MECHANISMS)}.")
+        if self.mechanism == "gaussian" and self.delta == 0:
+            raise BudgetError("Gaussian noise needs delta above 0; with delta=0 use Laplace noise.")
+        if self.mechanism == "gaussian" and rho_of(self.epsilon, self.delta) == 0:
+            raise BudgetError("epsilon and delta are too small to pay for any Gaussian noise: give more.")
+        if self.csv_dialect is not None and self.csv_dialect not in CSV_UNITS:
+            raise ParameterError(f"csv_dialect={self.csv_dialect!r}: choose one of {', '.join(CSV_UNITS)}.")
+        object.__setattr__(self, "records_per_person", self.unit.records_per_person)
+        if self.n_records is not None:
+            object.__setattr__(self, "n_records", declared_count(self.n_records, "n_records"))
+
+    @property
+    def unit(self) -> Unit:
+        """Whose presence prices hide: a record, or all of one person; in CSV by lines, a line."""
+        kind = "record" if self.csv_dialect is None else CSV_UNITS[self.csv_dialect]
+        return Unit(kind=kind, records_per_person=self.records_per_person)
+
+    @property
+    def noise(self) -> Laplace | Gaussian:
+        """The mechanism itself."""
+        return MECHANISMS[self.mechanism]
+
+    @property
+    def budget_measure(self) -> Literal["pure", "zcdp"]:
+        """In what rounds are priced."""
+        return "pure" if self.mechanism == "laplace" else "zcdp"
+
+    @property
+    def budget(self) -> Price:
+        """All that may be spent: epsilon for Laplace noise, the rho that (epsilon, delta) allows for Gaussian noise."""
+        pure = self.budget_measure == "pure"
+        return Price(measure=self.budget_measure, amount=self.epsilon if pure else rho_of(self.epsilon, self.delta))
+
+    @property
+    def sensitivity(self) -> int:
+        """The integer by which one record may move a round's totals."""
+        return integer_sensitivity(self.n_records)
+
+    @property
+    def distance(self) -> int:
+        """The integer distance between the totals of neighbours: all records of one person."""
+        return self.sensitivity * self.records_per_person
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value; the dialect is there for CSV only, as before there was a choice."""
+        return ({} if self.csv_dialect is None else {"csv_dialect": self.csv_dialect}) | {
+            "domain": self.domain.to_json(),
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "mechanism": self.mechanism,
+            "n_records": self.n_records,
+            "records_per_person": self.records_per_person,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A query, its share of the total budget, and how that share is split over the blocks of the answer."""
+
+    query: Query
+    share: Fraction
+    split: Mapping[str, Fraction]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "share", as_fraction(self.share, "a round's share of the budget"))
+        split = {name: as_fraction(part, f"the share of block {name!r}") for name, part in self.split.items()}
+        object.__setattr__(self, "split", split)
+        if self.share > 1:
+            raise ParameterError(f"a round's share of the budget is {float(self.share):g}: it must be in (0, 1].")

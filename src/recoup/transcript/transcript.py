@@ -1,0 +1,283 @@
+"""Everything that was released, and nothing else: queries, noisy integers, noise scales and prices, as versioned JSON.
+
+The file holds no seed of noise and nothing of the records. Reading it never imports a name from it: types come from
+closed registries. Evolution rules: fields are never removed and never change their meaning; a new field is optional or
+raises the schema's version; files of every version that was ever written are kept as golden files and load for ever.
+Version 3 is what Recoup releases. Version 2 holds answers that were made elsewhere, so that an older Recoup, which
+would take them for its own, refuses them. Version 1 did not say which ledger paid. `docs/transcript.md` describes each
+field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from recoup._files import write_whole
+from recoup._strict_json import no_constants, unique_names
+from recoup.domain import domain_from_json
+from recoup.errors import RecoupError, TranscriptError, TranscriptFormatError, TranscriptVersionError
+from recoup.privacy.price import epsilon_of_rho, rounded_up
+from recoup.transcript.context import NEIGHBOURS, Context
+from recoup.transcript.round import Round, fraction_from_json, round_from_json, round_to_json, stated_from_json
+from recoup.version import __version__
+
+__all__ = [
+    "CLAIMED",
+    "COUNTED",
+    "FOREIGN_VERSION",
+    "FORMAT",
+    "NOT_COUNTED",
+    "NOT_PRIVATE",
+    "SCHEMA_VERSION",
+    "Payment",
+    "Round",
+    "Transcript",
+]
+
+SCHEMA_VERSION = 3
+FOREIGN_VERSION = 2
+_UNPAID_VERSION = 1  # which does not say who paid
+FORMAT = "recoup-transcript"
+NOT_PRIVATE = "NOT PRIVATE: simulated noise"
+COUNTED = "by a ledger"
+NOT_COUNTED = "by nothing: without a ledger this release and others of the same records are not added up"
+CLAIMED = "differential privacy is claimed by whoever made it, not verified by Recoup"
+# Whose presence is hidden: what is released here is always the first, a claim may be of either.
+NEIGHBOURS_CLAIMED = (NEIGHBOURS, "replace-one-record")
+
+
+_DRAWN_NAME: Final = re.compile(r"[0-9a-f]{32}")
+
+
+class Payment(NamedTuple):
+    """Who pays for a transcript: a ledger and a run of it, by names that were drawn and are public; or nobody.
+
+    Nobody counts a release without a ledger: what it costs is known to its transcript alone.
+    """
+
+    ledger: str | None = None
+    run: str | None = None
+
+    @property
+    def possible(self) -> bool:
+        """Whether these are two drawn names, or none."""
+        return self == NO_LEDGER or all(isinstance(name, str) and _DRAWN_NAME.fullmatch(name) for name in self)
+
+
+NO_LEDGER: Final = Payment()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Transcript:
+    """All rounds of a release, with the terms under which they were released.
+
+    Attributes:
+        context: domain, budget, mechanism, declared number of records.
+        algorithm: the algorithm's public description.
+        rounds: the queries with their noisy answers.
+        simulated: true if the noise was simulated, so that nothing here is private.
+        lost: shares of the budget that a crash spent without an answer.
+        pending: the share of a round that was about to be answered when the file was written.
+        neighbours: which tables are neighbours; only a claim can be of another kind.
+        payment: who pays for it; none where the file does not say.
+        library_version: of Recoup, when it was written.
+    """
+
+    context: Context
+    algorithm: Mapping[str, Any]
+    rounds: tuple[Round, ...] = ()
+    simulated: bool
+    lost: tuple[Fraction, ...] = ()
+    pending: Fraction | None = None
+    neighbours: str = NEIGHBOURS
+    payment: Payment | None = NO_LEDGER
+    library_version: str = __version__
+
+    @property
+    def foreign(self) -> bool:
+        """Whether its answers were made elsewhere, so that its privacy is claimed and not known."""
+        return any(answered.stated is not None for answered in self.rounds)
+
+    @property
+    def shares_spent(self) -> Fraction:
+        """The part of the total budget that is spent, answered or lost; all of it where it is only claimed."""
+        if self.foreign:
+            return Fraction(1)
+        return sum((r.share for r in self.rounds), Fraction(0)) + sum(self.lost, Fraction(0)) + (self.pending or 0)
+
+    @property
+    def amount_spent(self) -> Fraction:
+        """What was spent, as epsilon, or rho for Gaussian noise.
+
+        Answered rounds count with their price by OpenDP's privacy map, rounds that a crash lost with their whole share.
+        What was made elsewhere counts with what is claimed for all of it.
+        """
+        if self.foreign:
+            return self.context.budget.amount
+        lost = sum(self.lost, Fraction(0)) + (self.pending or 0)
+        answered = sum((r.price.amount for r in self.rounds), Fraction(0))
+        return answered + (self.context.budget.amount * lost if lost else 0)
+
+    @property
+    def epsilon_spent(self) -> Fraction:
+        """What was spent as an epsilon, at the transcript's delta; lost rounds included."""
+        if self.foreign:
+            return self.context.epsilon
+        amount = self.amount_spent
+        return amount if self.context.budget_measure == "pure" else epsilon_of_rho(amount, self.context.delta)
+
+    @property
+    def statement(self) -> str:
+        """Whether this is private at all, in words that go wherever it is printed, saved or drawn."""
+        return NOT_PRIVATE if self.simulated else CLAIMED if self.foreign else "differentially private"
+
+    @property
+    def privacy(self) -> dict[str, Any]:
+        """The privacy statement: what is promised, to whom, under which assumptions."""
+        c = self.context
+        return {
+            "statement": self.statement,
+            "epsilon": float(c.epsilon),
+            "delta": float(c.delta),
+            "neighbours": self.neighbours,
+            "unit": str(c.unit),
+            "csv_dialect": c.csv_dialect,
+            "bounds": {"low": list(c.domain.low), "high": list(c.domain.high), "columns": c.domain.columns},
+            "domain": c.domain.kind,
+            "mechanism": c.mechanism,
+            "noise": "simulated" if self.simulated else "unverified" if self.foreign else "secure",
+            "spent": min(rounded_up(self.epsilon_spent), float(c.epsilon)),
+            "version": self.library_version,
+        }
+
+    def with_round(self, answered: Round) -> Transcript:
+        """The transcript with one more round."""
+        if self.rounds and self.foreign != (answered.stated is not None):
+            raise TranscriptError("rounds that were made elsewhere and rounds of a release do not mix in a transcript.")
+        return replace(self, rounds=(*self.rounds, answered), pending=None)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the transcript durably: to a temporary file, flushed to disk, then renamed.
+
+        Guarantees: after a crash at any point the path holds the old file or the new one, never a part.
+        """
+        write_whole(path, json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Transcript:
+        """Read a transcript back; what is not exactly a transcript is refused."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise TranscriptFormatError(f"{path} is not a text file, so not a transcript.") from None
+        except OSError as error:
+            raise TranscriptFormatError(f"{path} cannot be read: {error.strerror}.") from None
+        try:
+            value = json.loads(text, object_pairs_hook=unique_names, parse_constant=no_constants)
+        except (ValueError, RecursionError):
+            raise TranscriptFormatError(f"{path} is not complete JSON: it was truncated, or is another file.") from None
+        return cls.from_json(value)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value that `from_json` reads back."""
+        told = None if self.foreign else self.payment
+        body = {
+            "format": FORMAT,
+            "schema_version": FOREIGN_VERSION if self.foreign else SCHEMA_VERSION if told else _UNPAID_VERSION,
+            "library_version": self.library_version,
+            "privacy": self.statement,
+            "simulated": self.simulated,
+            "neighbours": self.neighbours,
+            "context": self.context.to_json(),
+            "algorithm": dict(self.algorithm),
+            "rounds": [round_to_json(r, self.context) for r in self.rounds],
+            "lost": [str(share) for share in self.lost],
+            "pending": None if self.pending is None else str(self.pending),
+        }
+        body |= {"payment": told._asdict()} if told else {}
+        return body | {"checksum": _checksum(body)}
+
+    @classmethod
+    def from_json(cls, value: object) -> Transcript:
+        """Read a transcript back from its JSON value."""
+        if not isinstance(value, dict) or value.get("format") != FORMAT:
+            raise TranscriptFormatError("this is not a Recoup transcript.")
+        version = value.get("schema_version")
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+            raise TranscriptFormatError("the transcript's schema_version is not a whole number.")
+        if version > SCHEMA_VERSION:
+            shown = version if version < 10**6 else "of a million or more"
+            raise TranscriptVersionError(
+                f"the transcript has schema version {shown}, this Recoup reads up to {SCHEMA_VERSION}: "
+                "update Recoup to read it."
+            )
+        body = {name: item for name, item in value.items() if name != "checksum"}
+        try:
+            checksum = _checksum(body)
+        except (TypeError, ValueError, RecursionError):
+            raise TranscriptFormatError("the transcript holds a value that is not JSON, or nests too deeply.") from None
+        if value.get("checksum") != checksum:
+            raise TranscriptFormatError("the transcript was changed after it was written: its checksum does not match.")
+        try:
+            return _from_body(body)
+        except TranscriptFormatError:
+            raise
+        except RecoupError as error:
+            raise TranscriptFormatError(f"the transcript cannot be used: {error}") from None
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            raise TranscriptFormatError("the transcript misses a field, or one has the wrong type.") from None
+
+
+def _from_body(body: Mapping[str, Any]) -> Transcript:
+    terms = body["context"]
+    context = Context(
+        domain=domain_from_json(terms["domain"]),
+        epsilon=fraction_from_json(terms["epsilon"]),
+        delta=fraction_from_json(terms["delta"]),
+        mechanism=terms["mechanism"],
+        n_records=terms["n_records"],
+        records_per_person=terms["records_per_person"],
+        csv_dialect=terms.get("csv_dialect"),
+    )
+    foreign = body["schema_version"] == FOREIGN_VERSION
+    possible = NEIGHBOURS_CLAIMED if foreign else (NEIGHBOURS,)
+    if body["neighbours"] not in possible or not isinstance(body["simulated"], bool):
+        raise TranscriptFormatError("the transcript's neighbours or noise are of an unknown kind.")
+    if not isinstance(body["algorithm"], dict) or not isinstance(body["library_version"], str):
+        raise TranscriptFormatError("the transcript's algorithm or version is of the wrong type.")
+    if not isinstance(body["rounds"], list) or not isinstance(body["lost"], list):
+        raise TranscriptFormatError("the transcript's rounds and lost shares must be lists.")
+    if foreign and (not body["rounds"] or body["lost"] or body["pending"] is not None):
+        raise TranscriptFormatError("a transcript that was made elsewhere has rounds, and nothing lost or pending.")
+    told = body["schema_version"] == SCHEMA_VERSION
+    payment = Payment(**body["payment"]) if told else None
+    if payment is not None and not payment.possible:
+        raise TranscriptFormatError("the transcript's payment names no ledger and run.")
+    read_round = stated_from_json if foreign else round_from_json
+    transcript = Transcript(
+        context=context,
+        algorithm=body["algorithm"],
+        rounds=tuple(read_round(item, context) for item in body["rounds"]),
+        simulated=body["simulated"],
+        lost=tuple(fraction_from_json(share) for share in body["lost"]),
+        pending=None if body["pending"] is None else fraction_from_json(body["pending"]),
+        neighbours=body["neighbours"],
+        payment=payment,
+        library_version=body["library_version"],
+    )
+    if transcript.shares_spent > 1:
+        raise TranscriptFormatError("the transcript's rounds ask for more than the whole budget.")
+    return transcript
+
+
+def _checksum(body: Mapping[str, Any]) -> str:
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
