@@ -39,7 +39,7 @@ TARGETS = (
     "src/recoup/privacy/ledger_tables.py",
     "src/recoup/privacy/mechanism.py",
     *(f"src/recoup/queries/{name}.py" for name in ("base", "gradient", "grid", "histogram", "mixture", "moments")),
-    *(f"src/recoup/queries/{name}.py" for name in ("registry", "simple", "voronoi")),
+    *(f"src/recoup/queries/{name}.py" for name in ("cells", "registry", "simple")),
     "src/recoup/transcript/round.py",
     "src/recoup/transcript/transcript.py",
     "src/recoup/privacy/unit.py",

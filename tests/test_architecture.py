@@ -22,7 +22,7 @@ def test_the_global_generator_is_never_used():
 
 
 def test_secure_noise_takes_no_seed():
-    text = (SOURCE / "mechanism.py").read_text(encoding="utf-8")
+    text = (SOURCE / "privacy" / "mechanism.py").read_text(encoding="utf-8")
     body = text[text.index("class SecureNoise") : text.index("class SimulatedNoise")]
     assert "seed" not in body.replace("there is no seed", "")
     assert "random" not in body
@@ -56,7 +56,7 @@ def test_every_public_name_can_be_loaded():
 
 def test_only_the_curator_adds_noise():
     for path in SOURCE.rglob("*.py"):
-        if path.parts[-2:] not in {("curator", "curator.py"), ("rivals", "base.py"), ("recoup", "mechanism.py")}:
+        if path.parts[-2:] not in {("curator", "curator.py"), ("rivals", "base.py"), ("privacy", "mechanism.py")}:
             assert ".noise.release(" not in path.read_text(encoding="utf-8")
             assert "mechanism.release(" not in path.read_text(encoding="utf-8")
 
