@@ -45,20 +45,14 @@ TARGETS = (
     "src/recoup/privacy/unit.py",
 )
 _UNIT = (
-    "accounting",
-    "context",
-    "curator",
-    "domain",
-    "driver",
-    "foreign",
-    "ledger",
-    "lloyd",
-    "logistic",
-    "mechanism",
-    "mixture",
+    *(f"privacy/test_{name}" for name in ("price", "ledger", "mechanism")),
+    *(f"transcript/test_{name}" for name in ("context", "round", "transcript")),
+    *(f"queries/test_{name}" for name in ("queries", "simple")),
+    *(f"algorithms/test_{name}" for name in ("components", "lloyd", "logistic", "mixture")),
+    *("curator/test_curator", "test_domain", "test_driver", "test_imported"),
 )
 TESTS = (
-    *(f"tests/unit/test_{name}.py" for name in (*_UNIT, "pca", "queries", "rounds", "simple", "transcript")),
+    *(f"tests/unit/{name}.py" for name in _UNIT),
     "tests/contract/test_queries.py",
     "tests/property/test_core.py",
     "tests/privacy/test_budget_totals.py",

@@ -11,7 +11,7 @@ import pytest
 from recoup.experiments.results import read_results
 from recoup.experiments.summary import summarise
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 PAGE = " ".join((DOCS / "experiments.md").read_text(encoding="utf-8").split())
 RUNS = read_results(DOCS / "data" / "paper-runs.parquet")
 PANELS = summarise(RUNS)

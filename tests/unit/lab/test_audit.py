@@ -35,7 +35,7 @@ from recoup.privacy.mechanism import SecureNoise
 from recoup.privacy.selection import SecureSelector
 from recoup.queries.registry import QUERIES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def finding(**more):

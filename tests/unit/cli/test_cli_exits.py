@@ -19,7 +19,7 @@ from recoup.cli.wording import spoken
 from recoup.errors import FileInUseError, SparkError, TranscriptVersionError, UnknownColumnError
 from recoup.transcript.transcript import FORMAT
 
-PAGE = Path(__file__).parents[2] / "docs" / "commandline.md"
+PAGE = Path(__file__).parents[3] / "docs" / "commandline.md"
 BOUNDS = ("--bounds", "age=17:90,hours=1:99")
 CANARY = "31337.4242"
 

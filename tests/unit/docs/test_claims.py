@@ -20,7 +20,7 @@ from recoup.errors import BudgetError
 from recoup.report.privacy import privacy_facts
 from recoup.transcript.transcript import COUNTED, NOT_COUNTED
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src" / "recoup"
 ESTIMATORS = (
     recoup.PrivateKMeans,

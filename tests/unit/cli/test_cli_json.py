@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from recoup import Transcript, infer
 from recoup.cli.app import app
 
-PAGE = (Path(__file__).parents[2] / "docs" / "commandline.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "commandline.md").read_text(encoding="utf-8")
 GIVEN = ("people.csv", "-k", "2", "--epsilon", "1", "--bounds", "age=17:90,hours=1:99")
 
 

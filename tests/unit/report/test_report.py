@@ -29,7 +29,7 @@ from recoup.report.rounds import budget_facts
 from recoup.report.write import LARGEST_PAGE, write_report
 from recoup.transcript.context import Context
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 HOSTILE = ("</script><script>alert(1)</script>", "a\"&'<b>\u2028$title", "<!--x")
 
 

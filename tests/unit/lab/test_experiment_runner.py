@@ -371,7 +371,7 @@ def test_a_missing_file_is_announced_and_replaced(tmp_path, extension):
 
 
 def test_the_example_of_the_documentation_runs(tmp_path, extension):
-    page = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "experiments.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     (tmp_path / "mine.py").write_text(code)
     rows = np.random.default_rng(0).uniform(size=(4000, 3))

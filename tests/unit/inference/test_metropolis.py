@@ -17,7 +17,7 @@ from recoup.inference.metropolis import sample_chain, sample_chains
 from recoup.inference.metropolis_model import CellRound, Proposal, Target, build_mixture, positive_components
 from recoup.kernels import metropolis as kernel
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "reference"))
 from metropolis_twin import Twin, component_of, is_inside, log_target
 
 ALPHA = 1e-6  # false-alarm rate of the one statistical assertion in this file
