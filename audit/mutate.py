@@ -38,8 +38,10 @@ TARGETS = (
     "src/recoup/privacy/ledger_store.py",
     "src/recoup/privacy/ledger_tables.py",
     "src/recoup/privacy/mechanism.py",
-    *(f"src/recoup/queries/{name}.py" for name in ("base", "gradient", "grid", "histogram", "mixture", "moments")),
-    *(f"src/recoup/queries/{name}.py" for name in ("cells", "registry", "simple")),
+    *(
+        f"src/recoup/queries/{name}.py"
+        for name in ("__init__", "base", "cells", "counts", "gradient", "mixture", "moments")
+    ),
     "src/recoup/transcript/round.py",
     "src/recoup/transcript/transcript.py",
     "src/recoup/privacy/unit.py",

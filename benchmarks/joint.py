@@ -27,7 +27,7 @@ from recoup.algorithms.kmeans.initial import spread_centers
 from recoup.experiments.datasets import SETS, load
 from recoup.experiments.scoring import wcss
 from recoup.queries.base import Array
-from recoup.queries.histogram import HistogramQuery
+from recoup.queries.counts import HistogramQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Round
 

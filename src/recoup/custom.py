@@ -8,8 +8,7 @@ from recoup.algorithms.kmeans.initial import uniform_points
 from recoup.algorithms.register import register
 from recoup.algorithms.simple import SimpleAlgorithm
 from recoup.domain import Domain
-from recoup.queries.base import Block, Query, Sensitivity
-from recoup.queries.simple import SimpleQuery, bounded_block
+from recoup.queries.base import Block, Query, Sensitivity, SimpleQuery, bounded_block
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Round
 

@@ -25,11 +25,10 @@ from recoup.algorithms.mixture import GaussianMixture
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.domain import DOMAINS, Domain, declared_bounds
 from recoup.errors import ParameterError, RecoupError, TranscriptFormatError
+from recoup.queries import query_from_json
 from recoup.queries.base import Array, Query
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery
-from recoup.queries.registry import query_from_json
+from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.transcript.context import NEIGHBOURS, Context
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import NEIGHBOURS_CLAIMED, Transcript

@@ -10,8 +10,8 @@ from cases import domains, even_split, extreme_rows, queries
 
 from recoup.curator.source import fixed_records, open_source
 from recoup.privacy.mechanism import Gaussian, Laplace
+from recoup.queries import QUERIES, query_from_json
 from recoup.queries.base import Query, sum_of_contributions
-from recoup.queries.registry import QUERIES, query_from_json
 
 CASES = [(d, name) for d in (1, 2, 5) for name in queries(d)]
 MECHANISMS = {1: Laplace(), 2: Gaussian()}

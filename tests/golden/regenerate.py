@@ -18,8 +18,7 @@ from recoup.privacy.mechanism import SimulatedNoise
 from recoup.privacy.price import Price
 from recoup.privacy.unit import Unit
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery
+from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import FOREIGN_VERSION, SCHEMA_VERSION, Payment, Transcript
 

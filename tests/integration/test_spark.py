@@ -22,8 +22,7 @@ from recoup.curator.spark import open_spark
 from recoup.errors import ColumnTypeError, DataError, SparkError, UnknownColumnError
 from recoup.queries.base import Query
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery
+from recoup.queries.counts import GridQuery, HistogramQuery
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
@@ -280,7 +279,7 @@ def worker_python(folder: Path, files: dict[str, str]) -> str:
                 "recoup/__init__.py": "",
                 "recoup/version.py": "__version__ = '99.0'",
                 "recoup/curator/source.py": "",
-                "recoup/queries/registry.py": "",
+                "recoup/queries/__init__.py": "",
             },
             r"workers have recoup 99\.0, which is not the driver's version",
         ),

@@ -29,7 +29,7 @@ import recoup
 from recoup.curator.source import open_source
 from recoup.curator.spark import open_spark
 from recoup.errors import SparkError
-from recoup.queries.registry import query_from_json
+from recoup.queries import query_from_json
 
 path, query = sys.argv[1], query_from_json(json.loads(sys.argv[2]))
 domain, factors = recoup.Box([-3, -3], [3, 3], ("x", "y")), np.full(query.size, 2.0**29)

@@ -19,7 +19,7 @@ from recoup.audit.mechanisms import query_statistics
 from recoup.curator.curator import Curator
 from recoup.estimators.base import PrivateEstimator
 from recoup.privacy.mechanism import Laplace, SecureNoise
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 
 pytestmark = pytest.mark.statistical
 

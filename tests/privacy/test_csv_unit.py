@@ -20,7 +20,7 @@ from recoup.curator.tables.open import open_table
 from recoup.errors import DataError, ParameterError, TranscriptError, TranscriptFormatError
 from recoup.inference.evidence import added_up
 from recoup.inference.inferred import InferredDataset
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.report.privacy import privacy_facts
 from recoup.transcript.transcript import Transcript, _checksum
 

@@ -19,7 +19,7 @@ from recoup.curator.source import open_source
 from recoup.errors import BudgetError, DataError, FileInUseError, ParameterError, TranscriptFormatError
 from recoup.privacy.mechanism import Laplace
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Transcript, _checksum
 
@@ -210,7 +210,7 @@ def test_wrong_types_are_refused_before_anything_is_charged():
 
 
 def test_a_count_factor_is_never_zero():
-    from recoup.queries.histogram import HistogramQuery
+    from recoup.queries.counts import HistogramQuery
 
     query = HistogramQuery.one_way(dimension=2000, bins=2)
     sensitivity = query.sensitivity(recoup.Box([0] * 2000, [1] * 2000))

@@ -7,7 +7,7 @@ from cases import RecordingNoise, context, domains
 from recoup import GridKMeans, HybridKMeans
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 
 ALGORITHMS = {"grid": GridKMeans(n_clusters=3), "hybrid": HybridKMeans(n_clusters=3)}
 TABLES = {

@@ -8,9 +8,8 @@ import numpy as np
 from recoup.domain import Box, L1Ball, L2Ball
 from recoup.privacy.mechanism import SimulatedNoise
 from recoup.queries.cells import VoronoiQuery
+from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.queries.gradient import LogisticGradientQuery
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery
 from recoup.queries.mixture import MixtureQuery
 from recoup.queries.moments import MomentsQuery, PowerQuery
 from recoup.transcript.context import Context, Request

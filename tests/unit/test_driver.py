@@ -17,7 +17,7 @@ from recoup.errors import (
     ParameterError,
     TranscriptError,
 )
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context, Request
 
 BOX = Box([0, 0], [1, 1])

@@ -22,9 +22,8 @@ from recoup.inference.intervals import intervals
 from recoup.inference.refit import in_order
 from recoup.kernels.weighted_kmeans import weighted_inertia
 from recoup.queries.cells import VoronoiQuery
+from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.queries.gradient import LogisticGradientQuery
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery
 from recoup.queries.mixture import MixtureQuery
 from recoup.queries.moments import MomentsQuery
 from recoup.transcript.transcript import CLAIMED, NOT_PRIVATE, Transcript, _checksum

@@ -20,7 +20,7 @@ from recoup.planner import (
     suggested_rounds,
 )
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context, Request
 
 

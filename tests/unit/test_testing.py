@@ -14,8 +14,8 @@ import recoup
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.custom import Block, Request, Sensitivity, SimpleAlgorithm, SimpleQuery, bounded_block, uniform_points
 from recoup.errors import ContractViolation, ParameterError, RecoupError
+from recoup.queries import QUERIES
 from recoup.queries.base import sum_of_contributions
-from recoup.queries.registry import QUERIES
 from recoup.testing import check_algorithm, check_query
 from recoup.testing.rules import RULES
 from recoup.testing.search import block_ratios

@@ -9,7 +9,7 @@ from typing import Any
 
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.errors import ParameterError
-from recoup.queries.registry import QUERIES
+from recoup.queries import QUERIES
 
 _QUERY = ("sensitivity", "contribution", "integer_total", "to_json", "from_json")
 _ALGORITHM = ("next_request", "estimate", "to_json", "from_json")

@@ -15,7 +15,7 @@ from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.algorithms.logistic import LogisticRegression
 from recoup.algorithms.mixture import GaussianMixture
 from recoup.errors import ParameterError, TranscriptFormatError
-from recoup.queries.registry import unknown
+from recoup.queries import unknown
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     a.type_name: a

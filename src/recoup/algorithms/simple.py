@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from recoup.algorithms.kmeans.initial import uniform_points
-from recoup.queries.base import Array
-from recoup.queries.simple import FieldsAsJson
+from recoup.queries.base import Array, FieldsAsJson
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Round
 

@@ -20,7 +20,7 @@ from recoup.audit.subjects import BOX, Terms, ordinary_table, queries, request_f
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.queries.base import Array, Query
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.round import Round
 
 GROUP: Final = "law"

@@ -21,7 +21,7 @@ from recoup.curator.curator import Curator
 from recoup.curator.rivals.base import Purse
 from recoup.curator.source import open_source
 from recoup.queries.base import Array, Query
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.round import Round
 
 GROUP: Final = "mechanisms"

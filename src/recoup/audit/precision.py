@@ -24,7 +24,7 @@ from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.transcript import Transcript
 
 GROUP: Final = "precision"

@@ -23,11 +23,10 @@ from recoup.domain import Box, Domain, L1Ball, L2Ball
 from recoup.driver import release
 from recoup.errors import ParameterError, RecoupError
 from recoup.privacy.ledger import Ledger
+from recoup.queries import QUERIES
 from recoup.queries.base import Array, Query
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery
-from recoup.queries.registry import QUERIES
+from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Transcript
 

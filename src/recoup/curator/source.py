@@ -42,7 +42,7 @@ class TableSource:
         keep: keep the fixed-point records in memory between rounds.
 
     >>> from recoup.domain import Box
-    >>> from recoup.queries.grid import GridQuery
+    >>> from recoup.queries.counts import GridQuery
     >>> source = open_source(np.array([[0.1], [0.9], [0.8]]), Box([0], [1]))
     >>> source.total(GridQuery(sides=(2,)), np.full(2, 10.0))
     [10, 20]

@@ -190,7 +190,7 @@ def partial_totals(
         One batch: position, high and low part of every total that is not zero. No batch for an empty partition.
 
     >>> from recoup.domain import Box
-    >>> from recoup.queries.grid import GridQuery
+    >>> from recoup.queries.counts import GridQuery
     >>> batch = pa.RecordBatch.from_pydict({"c0": [0.1, None, 0.9, 0.8]})
     >>> task = (__version__, GridQuery(sides=(2,)).to_json(), Box([0], [1]).to_json(), [10.0, 10.0])
     >>> [part.to_pydict() for part in partial_totals(iter([batch]), *task)]
@@ -199,7 +199,7 @@ def partial_totals(
     import numpy as np
 
     from recoup.curator.source import TableSource
-    from recoup.queries.registry import query_from_json
+    from recoup.queries import query_from_json
 
     if version != __version__:
         raise SparkError(_other_version(__version__))
@@ -295,7 +295,7 @@ def _check_workers(session: Any) -> None:
 
         try:
             import recoup.curator.source
-            import recoup.queries.registry
+            import recoup.queries
             import recoup.version
 
             answer = {"version": [recoup.version.__version__], "problem": [None]}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from recoup.domain import Domain
 from recoup.queries.base import Array
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 
 _MERGED_COLUMNS = 3
 # Records are kept inside a ball by a little less than this part of its radius: a cell that only touches it is empty.

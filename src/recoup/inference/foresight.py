@@ -14,8 +14,7 @@ from recoup.inference.measure import infer_measure
 from recoup.inference.misfit import expected_answer
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery
+from recoup.queries.counts import GridQuery, HistogramQuery
 
 _POINTS, _PASSES = 4_000, 1  # as between rounds that settle centres
 

@@ -28,8 +28,7 @@ from recoup.inference.sampled import SAMPLED_POINTS, Chains, Reading, sample_rec
 from recoup.inference.support import around_means, resampled
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery
+from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.transcript.transcript import Round, Transcript
 
 Method = Literal["maxent", "mcmc", "consistency"]

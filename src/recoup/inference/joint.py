@@ -17,7 +17,7 @@ from recoup.inference.evidence import Evidence
 from recoup.inference.measure import FIRST_LOOK, Measure, Mixture, drawn_support, explained, temperature_of, total_of
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 

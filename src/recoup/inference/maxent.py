@@ -15,8 +15,7 @@ from recoup.inference.newton import Solution, solve
 from recoup.inference.rows import Block, DenseRows, Partition, SparseRows
 from recoup.queries.base import Array, Query, rows_in_blocks
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery
+from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.transcript.transcript import Round
 
 

@@ -22,8 +22,7 @@ from recoup.inference.records import records_of
 from recoup.inference.rows import Block, Partition
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery
+from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from recoup.inference.chance import chance_of_size, chance_of_sum
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery, Marginal
+from recoup.queries.counts import GridQuery, HistogramQuery, Marginal
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 

@@ -12,7 +12,7 @@ from math import floor, log10
 from typing import Any
 
 from recoup.inference.fine_grid import reachable_cells
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 

@@ -23,8 +23,7 @@ from recoup.inference.inferred import InferredDataset
 from recoup.kernels.weighted_kmeans import weighted_inertia, weighted_kmeans
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery, Marginal
+from recoup.queries.counts import GridQuery, HistogramQuery, Marginal
 from recoup.report.encode import evenly_chosen, levels, positions
 from recoup.report.numbers import share
 from recoup.report.result import Result

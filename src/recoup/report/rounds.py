@@ -10,8 +10,7 @@ from recoup.inference.evidence import releases_behind
 from recoup.inference.inferred import InferredDataset
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery
+from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.report.numbers import count
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round, Transcript

@@ -14,8 +14,8 @@ import numpy as np
 from recoup.algorithms.base import Algorithm, Clustering
 from recoup.algorithms.registry import ALGORITHMS, algorithm_from_json
 from recoup.domain import Domain
+from recoup.queries import QUERIES
 from recoup.queries.base import Array
-from recoup.queries.registry import QUERIES
 from recoup.testing.drive import Drive, RecordedNoise, ReplayedNoise
 from recoup.testing.queries import named_domains, try_query
 from recoup.testing.records import tables

@@ -15,8 +15,8 @@ from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.kernels.fixed_point import DROPPED
 from recoup.privacy.mechanism import MECHANISMS, SENSITIVITY
+from recoup.queries import QUERIES, query_from_json
 from recoup.queries.base import MAX_SIZE, Array, Integers, Query, Records, Sensitivity, sum_of_contributions
-from recoup.queries.registry import QUERIES, query_from_json
 from recoup.testing.records import default_domains, extreme_records, random_records
 from recoup.testing.report import Broken, Recorder, Report, listening
 from recoup.testing.search import block_ratios, worst_records
@@ -63,7 +63,7 @@ def check_query(
     Guarantees: no real record is needed. A bound that the search breaks is too small; one that it does not break is
     not proven.
 
-    >>> from recoup.queries.grid import GridQuery
+    >>> from recoup.queries.counts import GridQuery
     >>> check_query(GridQuery(sides=(2, 3))).passed
     True
     """

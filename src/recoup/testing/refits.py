@@ -11,8 +11,8 @@ from recoup.algorithms.base import Clustering, Guarded, Refittable
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.inference.infer import infer
 from recoup.inference.refit import refit
+from recoup.queries import QUERIES
 from recoup.queries.base import Array
-from recoup.queries.registry import QUERIES
 from recoup.testing.drive import Drive, harmless
 from recoup.testing.report import Broken, Recorder
 from recoup.testing.values import is_registered

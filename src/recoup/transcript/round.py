@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.privacy.mechanism import MECHANISMS, Mechanism
 from recoup.privacy.price import Price
+from recoup.queries import query_from_json
 from recoup.queries.base import Array, Query, check_columns
-from recoup.queries.registry import query_from_json
 from recoup.transcript.context import Context
 
 _LONGEST_FRACTION = 20_000  # characters; a hostile file must not make us parse unbounded integers
@@ -89,7 +89,7 @@ class Round:
             The round. Its price is what noise of these scales would cost here, and promises nothing.
 
         >>> from recoup import Box
-        >>> from recoup.queries.grid import GridQuery
+        >>> from recoup.queries.counts import GridQuery
         >>> terms = Context(domain=Box([0], [1]), epsilon=Fraction(1))
         >>> found = Round.elsewhere(terms, query=GridQuery(sides=(2,)), noisy=[3.5, 7.25], scales=2)
         >>> found.noisy, found.scales, found.price.amount

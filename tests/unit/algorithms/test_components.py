@@ -25,9 +25,9 @@ from recoup.algorithms.second_moments import (
 )
 from recoup.domain import Box, L1Ball, L2Ball
 from recoup.errors import DataError, DoubtfulResult, ParameterError, PostprocessDeclined, TranscriptFormatError
+from recoup.queries import query_from_json
 from recoup.queries.base import sum_of_contributions
 from recoup.queries.moments import MomentsQuery, PowerQuery
-from recoup.queries.registry import query_from_json
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Transcript
 

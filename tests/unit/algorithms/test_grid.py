@@ -13,7 +13,7 @@ from recoup.generated import gaussian_blobs
 from recoup.inference.fine_grid import reachable_cells
 from recoup.privacy.price import Price
 from recoup.queries.base import MAX_SIZE
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 

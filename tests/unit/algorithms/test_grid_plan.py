@@ -12,7 +12,7 @@ from recoup import GridKMeans, HybridKMeans, Transcript, release
 from recoup.algorithms.kmeans.grid_plan import plan_grid, plan_hybrid
 from recoup.cli.app import app
 from recoup.errors import ParameterError
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])

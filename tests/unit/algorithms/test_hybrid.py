@@ -13,7 +13,7 @@ from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import ParameterError
 from recoup.planner import best_split_error, expected_error
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context
 
 DOMAINS = {"box": Box, "l1": L1Ball, "l2": L2Ball}

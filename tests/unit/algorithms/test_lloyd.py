@@ -13,7 +13,7 @@ from recoup.errors import ParameterError
 from recoup.inference.refit import in_order
 from recoup.privacy.price import Price
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 

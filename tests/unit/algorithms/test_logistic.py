@@ -32,9 +32,9 @@ from recoup.estimators.labels import codes_of, declared_classes, open_labelled
 from recoup.inference.measure import explained, total_of
 from recoup.kernels.fixed_point import DROPPED
 from recoup.kernels.gradient import exp_minus
+from recoup.queries import query_from_json
+from recoup.queries.counts import HistogramQuery
 from recoup.queries.gradient import LogisticGradientQuery
-from recoup.queries.histogram import HistogramQuery
-from recoup.queries.registry import query_from_json
 
 RNG = np.random.default_rng(7)
 FEATURES = RNG.uniform([0.0, -5.0], [10.0, 5.0], size=(4000, 2))

@@ -17,8 +17,8 @@ from recoup.curator.source import fixed_records
 from recoup.domain import Box
 from recoup.errors import DoubtfulResult, ParameterError, PostprocessDeclined, TranscriptFormatError
 from recoup.privacy.mechanism import Gaussian, Laplace
+from recoup.queries import query_from_json
 from recoup.queries.mixture import MixtureQuery
-from recoup.queries.registry import query_from_json
 
 UNIT = Box([-1.0, -1.0], [1.0, 1.0])
 

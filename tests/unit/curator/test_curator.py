@@ -11,7 +11,7 @@ from recoup import Box, Ledger
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import BudgetExceededError, ParameterError
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 
 BOX = Box([0, 0], [1, 1])
 GRID = GridQuery(sides=(2, 1))

@@ -28,7 +28,7 @@ from recoup.curator.tables.open import open_table
 from recoup.errors import ColumnTypeError, DataError, SparkError, UnknownColumnError
 from recoup.queries.base import Query
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 
 BOX = recoup.Box([-1, -1], [1, 1])
 QUERY = VoronoiQuery(centers=np.array([[-0.5, 0.5], [0.5, -0.5]]))

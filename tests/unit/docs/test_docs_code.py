@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from recoup import experiments
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.cli.app import app
-from recoup.queries.registry import QUERIES
+from recoup.queries import QUERIES
 
 # Pages whose blocks need a service; the file named here runs them with it.
 ELSEWHERE = {"docs/spark.md": "tests/integration/test_spark_page.py"}

@@ -18,7 +18,7 @@ from recoup.inference.measure import Measure
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.privacy.mechanism import MECHANISMS
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 

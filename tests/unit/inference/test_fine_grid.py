@@ -8,7 +8,7 @@ from recoup import Box, GridKMeans, L1Ball, infer, release
 from recoup.curator.source import open_source
 from recoup.inference.fine_grid import blocks_of_cells, coarse_cells, reachable_cells
 from recoup.inference.measure import infer_measure, observations
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 
 
 @pytest.mark.parametrize("domain_name", domains(1))

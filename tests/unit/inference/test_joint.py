@@ -25,8 +25,7 @@ from recoup.inference.evidence import evidence_of, joint_privacy, privacy_of
 from recoup.inference.joint import base_looks, has_means, infer_joint
 from recoup.inference.measure import infer_measure
 from recoup.kernels.weighted_kmeans import weighted_inertia
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery
+from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.report.facts import gather
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import CLAIMED, NOT_PRIVATE, Round

@@ -9,8 +9,8 @@ import pytest
 from recoup import Box, InferredDataset, KMeans, infer, refit, register, release
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.errors import ParameterError
+from recoup.queries import QUERIES
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.registry import QUERIES
 
 
 @pytest.fixture(scope="module")

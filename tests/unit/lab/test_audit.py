@@ -33,7 +33,7 @@ from recoup.curator.source import fixed_records
 from recoup.errors import ParameterError
 from recoup.privacy.mechanism import SecureNoise
 from recoup.privacy.selection import SecureSelector
-from recoup.queries.registry import QUERIES
+from recoup.queries import QUERIES
 
 ROOT = Path(__file__).parents[3]
 

@@ -13,7 +13,7 @@ from recoup.errors import BudgetError, ParameterError
 from recoup.privacy.mechanism import SENSITIVITY, Gaussian, Laplace, SecureNoise, SimulatedNoise, integer_sensitivity
 from recoup.queries.base import Block, Sensitivity
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.histogram import HistogramQuery
+from recoup.queries.counts import HistogramQuery
 
 HALF = Fraction(1, 2)
 

@@ -9,6 +9,7 @@ from cases import queries
 from recoup.domain import Box, L1Ball, L2Ball
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.kernels.fixed_point import DROPPED
+from recoup.queries import query_from_json, unknown
 from recoup.queries.base import (
     Block,
     Sensitivity,
@@ -19,12 +20,10 @@ from recoup.queries.base import (
     sum_parts,
 )
 from recoup.queries.cells import VoronoiQuery
+from recoup.queries.counts import GridQuery, HistogramQuery, Marginal
 from recoup.queries.gradient import LogisticGradientQuery
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery, Marginal
 from recoup.queries.mixture import MixtureQuery
 from recoup.queries.moments import MomentsQuery, PowerQuery, _reach
-from recoup.queries.registry import query_from_json, unknown
 
 CENTERS = np.array([[-0.5, 0.0], [0.5, 0.0]])
 

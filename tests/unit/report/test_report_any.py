@@ -22,7 +22,7 @@ from recoup.cli.app import app
 from recoup.cli.exits import ExitCode
 from recoup.errors import ParameterError
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.report.facts import gather, without_picture
 from recoup.report.page import render
 from recoup.report.plain import answer_of, has_clusters

@@ -8,7 +8,7 @@ import pytest
 from recoup.domain import Box
 from recoup.errors import BudgetError, ParameterError
 from recoup.privacy.price import rho_of
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context, Request
 
 BOX = Box([0], [1])

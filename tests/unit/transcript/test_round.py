@@ -14,7 +14,7 @@ from recoup.curator.source import open_source
 from recoup.domain import Box, L1Ball
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.queries.moments import PowerQuery
 from recoup.transcript.round import Round, fraction_from_json, round_from_json, round_to_json, stated_from_json
 

@@ -22,8 +22,7 @@ from recoup.inference.significance import without_noise
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
 from recoup.queries.base import MAX_SIZE, Array, Query, check_size
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
-from recoup.queries.histogram import HistogramQuery
+from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Round
 

@@ -24,7 +24,7 @@ from recoup.inference.measure import effective_epsilon, total_of
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import MAX_SIZE, Array
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Round
 

@@ -35,7 +35,7 @@ from recoup.inference.fine_grid import reachable_cells
 from recoup.inference.measure import effective_epsilon
 from recoup.queries.base import Array, check_size
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.grid import GridQuery
+from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Round
 
