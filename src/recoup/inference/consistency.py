@@ -1,53 +1,55 @@
 """All rounds asked the same records, so their totals must agree: the most likely answers that do.
 
 Maximum likelihood subject to equal totals and nonnegative counts (the paper, section 3.2): a weighted L1 problem under
-Laplace noise, weighted least squares under Gaussian noise. Here arguments are checked, a solver is chosen and its
-result is made exactly consistent; the solvers are kernels.
+Laplace noise, weighted least squares under Gaussian noise. The rounds meet in one number per column, the common total.
+A round's least cost is a convex function of it, piecewise linear under Laplace noise and piecewise quadratic under
+Gaussian noise, so sorting breakpoints solves the problem exactly. The paper's own solver, ADMM, is kept beside the
+tests (`tests/reference/admm.py`), where both must agree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recoup.errors import ParameterError
-from recoup.kernels import consistency as kernel
-from recoup.kernels.consistency import Report, Table
 
 Array = NDArray[np.float64]
 Noise = Literal["laplace", "gaussian"]
 
 # Sums and squares of numbers inside these limits neither overflow nor vanish.
 _LARGEST, _SMALLEST = 1e50, 1e-50
-_CONES = {"l1": kernel.L1_CONE, "l2": kernel.L2_CONE, "box": kernel.BOX_CONE}
-_ORDERS = {"l1": 1.0, "l2": 2.0, "box": np.inf}
+# Slopes are sums of at most a few thousand terms: less than this, relative to their size, is rounding.
+_FLAT = 1e-12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attainable:
-    """Every cell's mean lies in a ball around the origin: norm(sum) <= radius * count.
+class Table(NamedTuple):
+    """The cells of some rounds, stacked: y and scales are (n, c), round t owns the rows starts[t]:starts[t + 1]."""
 
-    Attributes:
-        norm: "l1", "l2", or "box" (the largest absolute coordinate).
-        radius: of the ball, in the units of the sums.
-    """
+    y: Array
+    scales: Array
+    starts: NDArray[np.int64]
 
-    norm: Literal["l1", "l2", "box"]
-    radius: float = 1.0
+    def slices(self) -> list[slice]:
+        """The rows of each round."""
+        return [slice(int(a), int(b)) for a, b in zip(self.starts[:-1], self.starts[1:], strict=True)]
 
-    def __post_init__(self) -> None:
-        if self.norm not in _CONES:
-            raise ParameterError(f"norm is {self.norm!r}; use 'l1', 'l2' or 'box'.")
-        if not _SMALLEST <= self.radius <= _LARGEST:
-            raise ParameterError(f"radius is {self.radius!r}; it must be positive and finite.")
+    def totals(self, x: Array) -> Array:
+        """Sums over the cells of each round, (T, ...)."""
+        return np.asarray(np.add.reduceat(x, self.starts[:-1], axis=0))
 
-    def least_counts(self, sums: Array) -> Array:
-        """The smallest counts (k,) with which the cells' sums (k, d) are attainable."""
-        return np.asarray(np.linalg.norm(sums, ord=_ORDERS[self.norm], axis=1) / self.radius)
+
+class Report(NamedTuple):
+    """How a solver ended."""
+
+    primal: float
+    dual: float
+    n_iterations: int
+    converged: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +61,11 @@ class Consistent:
         sums: per round (k_t, d), or None for a round without sums; their totals are equal. None if no sums were given.
         total: the common number of records.
         objective: the attained sum of |x - y| / b (Laplace), or half the sum of ((x - y) / b)^2 (Gaussian), over
-            counts, sums and the extra total.
-        primal_residual: exact method: the largest mismatch of a round's total; ADMM: the largest |x - y - z| (and
-            distance of x from its copy inside the cones) before the last repair. In units of the noise scale.
-        dual_residual: exact method: the slope left at the common total; ADMM: rho times the last step of z, in units
-            of the slope 1/b of the objective.
-        n_iterations: Newton steps of the exact method, or ADMM iterations of the slowest column.
-        converged: whether the stopping rule was met within the allowed iterations.
+            counts and sums.
+        primal_residual: the largest mismatch of a round's total, in units of the noise scale.
+        dual_residual: the slope left at the common total, in units of the slope 1/b of the objective.
+        n_iterations: Newton steps of the slowest column.
+        converged: whether the stopping rule was met; an exact solver always meets it.
     """
 
     counts: tuple[Array, ...]
@@ -85,11 +85,6 @@ def consistent(
     sum_scales: Sequence[ArrayLike | None] | None = None,
     *,
     noise: Noise = "laplace",
-    extra_total: tuple[float, float] | None = None,
-    attainable: Attainable | None = None,
-    method: Literal["auto", "admm"] = "auto",
-    tolerance: float = 1e-10,
-    max_iterations: int = 100_000,
 ) -> Consistent:
     """Find the most likely answers whose totals are equal in all rounds and whose counts are nonnegative.
 
@@ -99,25 +94,11 @@ def consistent(
         sums: noisy sums, per round (k_t, d), or None for a round without sums.
         sum_scales: noise scales of the sums, per round a positive scalar, (k_t,) or (k_t, d).
         noise: "laplace" minimises sum |x - y| / b, "gaussian" half the sum of ((x - y) / b)^2.
-        extra_total: a separate noisy number of records and its scale; joins as a round with one cell.
-        attainable: if given, every cell's sum must also be attainable with its count.
-        method: "auto" is the exact algorithm, and ADMM only where `attainable` binds; "admm" is always ADMM.
-        tolerance: ADMM stops when the primal residual is at most tolerance * (1 + the largest |x - y| / b) and the
-            dual one at most tolerance (Gaussian: times 1 + the largest multiplier).
-        max_iterations: ADMM stops here in any case, and says so in `converged`.
-
-    Returns:
-        The consistent answers with the objective and residuals.
 
     Guarantees:
-        Deterministic. Counts are >= 0 exactly and totals agree up to the rounding of their summation, whether or not
-        ADMM converged; with `attainable`, norm(sum) <= radius * count up to rounding in every cell that has sums.
-        A Laplace optimum is not unique: the exact method returns, among all optima, the one of least
-        sum ((x - y) / b)^2, which is unique (cells of equal scale share a discrepancy equally). With "auto" it is also
-        returned under `attainable`, if it is attainable; ADMM returns the optimum that it reaches from least squares.
-
-    Raises:
-        ParameterError: shapes disagree, a value is not finite, or a scale is not positive.
+        Deterministic. Counts are >= 0 exactly and totals agree up to the rounding of their summation. A Laplace optimum
+        is not unique: the one of least sum ((x - y) / b)^2 is returned, which is (cells of equal scale share a
+        discrepancy equally).
 
     >>> import numpy as np
     >>> result = consistent([np.array([6.0, 5.0]), np.array([8.0, -1.0])], [1.0, 1.0])
@@ -126,30 +107,27 @@ def consistent(
     """
     if noise not in ("laplace", "gaussian"):
         raise ParameterError(f"noise is {noise!r}; use 'laplace' or 'gaussian'.")
-    if method not in ("auto", "admm"):
-        raise ParameterError(f"method is {method!r}; use 'auto' or 'admm'.")
-    if not (tolerance > 0 and max_iterations >= 1):
-        raise ParameterError(f"tolerance {tolerance!r} and max_iterations {max_iterations!r} must be positive.")
-    table, with_sums = _stack(counts, count_scales, sums, sum_scales, extra_total)
-    if attainable is not None and not with_sums.any():
-        raise ParameterError("attainable was given, but no round has sums; give sums, or leave it out.")
+    table, with_sums = stacked(counts, count_scales, sums, sum_scales)
     gaussian = noise == "gaussian"
-    admm = _Admm(gaussian, tolerance, max_iterations)
-    if method == "auto":
-        x, report = _by_column(table, with_sums, _Exact(gaussian))
-        if attainable is not None and not _is_attainable(x, table, with_sums, attainable):
-            x, report = admm.jointly(table, with_sums, attainable)
-    elif attainable is None:
-        x, report = _by_column(table, with_sums, admm)
-    else:
-        x, report = admm.jointly(table, with_sums, attainable)
+    of_counts, of_sums = split_columns(table, with_sums)
+    x = np.zeros_like(table.y)
+    x[:, 0], report = exact_counts(of_counts, gaussian)
+    if of_sums is not None:
+        x[np.repeat(with_sums, np.diff(table.starts)), 1:], other = exact_sums(of_sums, gaussian)
+        report = worst_of([report, other])
+    return answers(table, with_sums, x, report, gaussian=gaussian, any_sums=sums is not None)
+
+
+def answers(
+    table: Table, with_sums: NDArray[np.bool_], x: Array, report: Report, *, gaussian: bool, any_sums: bool
+) -> Consistent:
+    """Cut a solution of the stacked table into its rounds again."""
     deviations = (np.abs(x - table.y) / table.scales)[np.isfinite(table.scales)]
-    slices = table.slices()[: len(counts)]
+    slices = table.slices()
+    sums = tuple(x[rows, 1:].copy() if has else None for rows, has in zip(slices, with_sums, strict=True))
     return Consistent(
         counts=tuple(x[rows, 0].copy() for rows in slices),
-        sums=None
-        if sums is None
-        else tuple(x[rows, 1:].copy() if has else None for rows, has in zip(slices, with_sums, strict=False)),
+        sums=sums if any_sums else None,
         total=float(x[slices[0], 0].sum()),
         objective=float(0.5 * np.square(deviations).sum() if gaussian else deviations.sum()),
         primal_residual=report.primal,
@@ -157,9 +135,6 @@ def consistent(
         n_iterations=report.n_iterations,
         converged=report.converged,
     )
-
-
-# ---------------------------------------------------------------- reading the arguments
 
 
 def _checked(values: ArrayLike, what: str) -> Array:
@@ -181,12 +156,11 @@ def _checked_scales(values: ArrayLike, shape: tuple[int, ...], what: str) -> Arr
         raise ParameterError(f"{what} have shape {array.shape}, which does not fit answers of shape {shape}.") from None
 
 
-def _stack(
+def stacked(
     counts: Sequence[ArrayLike],
     count_scales: Sequence[ArrayLike],
     sums: Sequence[ArrayLike | None] | None,
     sum_scales: Sequence[ArrayLike | None] | None,
-    extra_total: tuple[float, float] | None,
 ) -> tuple[Table, NDArray[np.bool_]]:
     """One table of counts and sums; what was not measured has an infinite scale. Also: which rounds have sums."""
     n_rounds = len(counts)
@@ -217,9 +191,6 @@ def _stack(
     widths = {s.shape[1] for _, _, s, _ in blocks if s is not None}
     if len(widths) > 1:
         raise ParameterError(f"sums have {sorted(widths)} coordinates in different rounds; they must be equal.")
-    if extra_total is not None:
-        n = _checked([extra_total[0]], "extra_total")
-        blocks.append((n, _checked_scales(extra_total[1], n.shape, "the scale of extra_total"), None, None))
     starts = np.concatenate([[0], np.cumsum([block[0].size for block in blocks])])
     width = 1 + (widths.pop() if widths else 0)
     y, scales = np.zeros((starts[-1], width)), np.full((starts[-1], width), np.inf)
@@ -231,133 +202,140 @@ def _stack(
     return Table(y, scales, starts), np.array([block[2] is not None for block in blocks])
 
 
-# ---------------------------------------------------------------- solving
-
-
-def _by_column(table: Table, with_sums: NDArray[np.bool_], solve: _Solver) -> tuple[Array, Report]:
-    """Counts, and each coordinate of the sums over the rounds that have them, are problems of their own."""
-    x, lengths = np.zeros_like(table.y), np.diff(table.starts)
+def split_columns(table: Table, with_sums: NDArray[np.bool_]) -> tuple[Table, Table | None]:
+    """Counts, and the sums over the rounds that have them: problems of their own."""
+    lengths = np.diff(table.starts)
+    of_counts = Table(table.y[:, :1], table.scales[:, :1], table.starts)
     rows = np.repeat(with_sums, lengths)
-    x[:, :1], report = solve.counts(Table(table.y[:, :1], table.scales[:, :1], table.starts))
-    if rows.any():
-        starts = np.concatenate([[0], np.cumsum(lengths[with_sums])])
-        x[rows, 1:], other = solve.sums(Table(table.y[rows, 1:], table.scales[rows, 1:], starts))
-        report = _worst([report, other])
-    return x, report
+    if not rows.any():
+        return of_counts, None
+    starts = np.concatenate([[0], np.cumsum(lengths[with_sums])])
+    return of_counts, Table(table.y[rows, 1:], table.scales[rows, 1:], starts)
 
 
-def _worst(reports: Sequence[Report]) -> Report:
+def worst_of(reports: Sequence[Report]) -> Report:
+    """How several columns ended, all together."""
     primal, dual, steps, converged = zip(*reports, strict=True)
     return Report(max(primal), max(dual), max(steps), all(converged))
 
 
-@dataclass(frozen=True, slots=True)
-class _Exact:
-    gaussian: bool
+class Filling:
+    """Cells that share a change of their total at least squared cost: x = max(0, y + tau v), tau set by the total."""
 
-    def counts(self, table: Table) -> tuple[Array, Report]:
-        x, report = kernel.exact_counts(table, self.gaussian)
-        return x[:, None], report
+    def __init__(self, y: Array, v: Array) -> None:
+        self.y, self.v = y, v
+        ratio = y / v
+        order = np.argsort(-ratio, kind="stable")
+        self._y, self._v = np.cumsum(y[order]), np.cumsum(v[order])
+        # the total at which the next cell becomes positive
+        self._joins = self._y[:-1] - ratio[order][1:] * self._v[:-1]
 
-    def sums(self, table: Table) -> tuple[Array, Report]:
-        return kernel.exact_sums(table, self.gaussian)
+    def multiplier(self, total: float) -> tuple[float, float]:
+        """Tau at this total, and its slope; tau is concave and increasing in the total."""
+        j = int(np.searchsorted(self._joins, total, side="right"))
+        return float((total - self._y[j]) / self._v[j]), float(1.0 / self._v[j])
 
-
-@dataclass(frozen=True, slots=True)
-class _Admm:
-    """Nonnegativity is part of the z-step, a clip, so the x-step is a linear projection: both have closed forms."""
-
-    gaussian: bool
-    tolerance: float
-    max_iterations: int
-
-    def counts(self, table: Table) -> tuple[Array, Report]:
-        start, _ = kernel.exact_counts(table, True)
-        x, nonnegative, _, report = self._run(table, start[:, None], bounded=True)
-        return _with_total(nonnegative, float(x[table.slices()[0], 0].sum()), table), report
-
-    def sums(self, table: Table) -> tuple[Array, Report]:
-        x, _ = kernel.exact_sums(table, True)
-        reports = []
-        for j in range(x.shape[1]):
-            column = Table(table.y[:, j : j + 1], table.scales[:, j : j + 1], table.starts)
-            x[:, j : j + 1], _, _, report = self._run(column, x[:, j : j + 1], bounded=False)
-            reports.append(report)
-        totals, lengths = table.totals(x), np.diff(table.starts)
-        # the x-step subtracts multipliers that may be far larger than x, and leaves their rounding in the totals
-        return x + np.repeat((totals.mean(axis=0) - totals) / lengths[:, None], lengths, axis=0), _worst(reports)
-
-    def jointly(self, table: Table, with_sums: NDArray[np.bool_], attainable: Attainable) -> tuple[Array, Report]:
-        """Every cell's (count, sum) lies in a cone, the projection on which is a third step; then an exact repair.
-
-        The repair shifts sums to equal totals, raises counts to what the sums need, and raises the rounds' totals to
-        the largest: the last two never leave a cone, and each is as small as the residual.
-        """
-        start, _ = _by_column(table, with_sums, _Exact(True))
-        x, nonnegative, inside, report = self._run(table, start, bounded=True, attainable=attainable)
-        slices = table.slices()
-        first = slices[int(np.argmax(with_sums))]
-        common = x[first, 1:].sum(axis=0)
-        for rows, has_sums in zip(slices, with_sums, strict=True):
-            if has_sums:
-                part = inside[rows]
-                part[:, 1:] += (common - part[:, 1:].sum(axis=0)) / len(part)
-                part[:, 0] = np.maximum(part[:, 0], attainable.least_counts(part[:, 1:]))
-            else:
-                inside[rows] = nonnegative[rows]
-        inside[:, :1] = _with_total(inside[:, :1], float(table.totals(inside[:, 0]).max()), table)
-        return inside, report
-
-    def _run(
-        self, table: Table, start: Array, *, bounded: bool, attainable: Attainable | None = None
-    ) -> tuple[Array, Array, Array, Report]:
-        """Three points, equal at convergence: of equal totals, of nonnegative counts, inside the cones."""
-        unit = self._units(table)
-        measured = unit > 0
-        divisor = np.where(measured, unit, 1.0)
-        norm, radius = kernel.NO_CONE, np.full(len(unit), -1.0)
-        if attainable is not None:
-            norm, has_sums = _CONES[attainable.norm], measured[:, 1]
-            radius[has_sums] = attainable.radius * unit[has_sums, 0] / unit[has_sums, 1]
-        y, x = table.y / divisor, (start - table.y) / divisor
-        z, cone = np.empty_like(x), np.empty_like(x)
-        weight = np.where(measured, unit / table.scales, 0.0)
-        answered, squares = table.totals(table.y), table.totals(unit * unit)
-        # only differences of totals matter, and without the common part they are not lost in its rounding
-        answered -= np.mean(answered, axis=0, where=squares > 0)
-        report = kernel.alternate(
-            y, unit, weight, table.starts, answered, squares, bounded, self.gaussian, norm, radius,
-            self.tolerance, self.max_iterations, x, z, cone,
-        )  # fmt: skip
-        nonnegative = table.y + z * unit
-        if bounded:
-            nonnegative[:, 0] = np.maximum(nonnegative[:, 0], 0.0)
-        return table.y + x * unit, nonnegative, cone * unit, Report(*report)
-
-    def _units(self, table: Table) -> Array:
-        """One unit for all counts and one for all sums (Laplace), or one per cell (Gaussian): the faster choices."""
-        unit, measured = np.zeros_like(table.scales), np.isfinite(table.scales)
-        for block in (slice(0, 1), slice(1, None)):
-            known, scales = measured[:, block], table.scales[:, block]
-            if not known.any():
-                continue
-            if self.gaussian:
-                rows = known[:, 0]
-                unit[rows, block] = np.sqrt(np.mean(np.square(scales[rows]), axis=1, keepdims=True))
-            else:
-                unit[:, block][known] = np.exp(np.mean(np.log(scales[known])))
-        return unit
+    def fill(self, total: float) -> Array:
+        """The cells at this total."""
+        x = np.maximum(self.y + self.multiplier(total)[0] * self.v, 0.0)
+        filled = x.sum()
+        return np.asarray(x * (total / filled)) if filled > 0 else x
 
 
-_Solver = _Exact | _Admm
+class _Slopes:
+    """A round's least cost as a function of its count total.
+
+    Above the sum of the positive counts its slope is 1/b of the noisiest cells, which take up what is added. Below
+    it, cells are emptied one group of equal scale after the other, the noisiest first; below 0 the cost is infinite.
+    """
+
+    def __init__(self, y: Array, scales: Array) -> None:
+        self.y = y
+        negative, self.member = np.unique(-scales, return_inverse=True)
+        self.scales, self.slopes = -negative, -1.0 / negative
+        capacity = np.bincount(self.member, np.maximum(y, 0.0), minlength=self.slopes.size)
+        self.positions = np.concatenate([np.cumsum(capacity[::-1])[::-1], [0.0]])
+        self.jumps = np.concatenate([[2.0 * self.slopes[0]], np.diff(self.slopes), [np.inf]])
+
+    def active(self, total: float) -> int:
+        """The group that takes up a change of the total here."""
+        return min(int(np.count_nonzero(self.positions[1:] > total)), self.slopes.size - 1)
+
+    def filling(self, group: int) -> Filling:
+        y = self.y[self.member == group]
+        return Filling(y, np.full(y.size, self.scales[group] ** 2))
 
 
-def _with_total(counts: Array, total: float, table: Table) -> Array:
-    """The nearest nonnegative counts (n, 1) whose rounds have this total."""
-    parts = [kernel.Filling(counts[rows, 0], np.ones(rows.stop - rows.start)) for rows in table.slices()]
-    return np.concatenate([part.fill(max(total, 0.0)) for part in parts])[:, None]
+def _flat_bottom(positions: Array, jumps: Array, slope: float) -> tuple[float, float, float]:
+    """Where a convex piecewise linear function, of this slope at +infinity, is least: low, high, the slope between."""
+    order = np.argsort(-positions, kind="stable")
+    positions, left = positions[order], slope - np.cumsum(jumps[order])
+    high = int(np.argmax(left <= _FLAT * slope))
+    low = int(np.argmax(left < -_FLAT * slope))
+    return float(positions[low]), float(positions[high]), abs(float(left[high])) if low != high else 0.0
 
 
-def _is_attainable(x: Array, table: Table, with_sums: NDArray[np.bool_], attainable: Attainable) -> bool:
-    rows = np.repeat(with_sums, np.diff(table.starts))
-    return bool(np.all(attainable.least_counts(x[rows, 1:]) <= x[rows, 0]))
+def _common_total(fillings: list[Filling], offsets: list[float], low: float, high: float) -> tuple[float, float, int]:
+    """The total in [low, high] of least squared cost, the slope left there, and the number of Newton steps.
+
+    The slope is concave and increasing: after one step the iterates rise to the root, and reach it in finitely many.
+    """
+    total, steps = high, 0
+    while True:
+        tau, slope = np.sum([f.multiplier(total - o) for f, o in zip(fillings, offsets, strict=True)], axis=0)
+        aim = float(min(max(total - tau / slope, low), high))
+        steps += 1
+        done = abs(aim - total) <= 1e-15 * abs(total) or (steps > 1 and aim <= total)
+        total = aim
+        if done:
+            return total, float(abs(tau)) if low < total < high else 0.0, steps
+
+
+def exact_counts(table: Table, gaussian: bool) -> tuple[Array, Report]:
+    """Nonnegative counts (n,) with equal totals: the optimum; of several (Laplace), the one of least squares."""
+    y, scales, slices = table.y[:, 0], table.scales[:, 0], table.slices()
+    x = np.maximum(y, 0.0)
+    if gaussian:
+        fillings, offsets = [Filling(y[rows], scales[rows] ** 2) for rows in slices], [0.0] * len(slices)
+        positive = table.totals(x)
+        total, dual, steps = _common_total(fillings, offsets, float(positive.min()), float(positive.max()))
+        x = np.concatenate([filling.fill(total) for filling in fillings])
+    else:
+        rounds = [_Slopes(y[rows], scales[rows]) for rows in slices]
+        low, high, dual = _flat_bottom(
+            np.concatenate([r.positions for r in rounds]),
+            np.concatenate([r.jumps for r in rounds]),
+            sum(float(r.slopes[0]) for r in rounds),
+        )
+        active = [r.active(0.5 * (low + high)) for r in rounds]
+        fillings = [r.filling(g) for r, g in zip(rounds, active, strict=True)]
+        offsets = [float(r.positions[g + 1]) for r, g in zip(rounds, active, strict=True)]
+        total, _, steps = _common_total(fillings, offsets, low, high)
+        for rows, r, g, filling, offset in zip(slices, rounds, active, fillings, offsets, strict=True):
+            part = x[rows]
+            part[r.member < g] = 0.0
+            part[r.member == g] = filling.fill(max(total - offset, 0.0))
+    mismatch = np.abs(table.totals(x) - total) / np.maximum.reduceat(scales, table.starts[:-1])
+    return x, Report(float(mismatch.max()), dual, steps, True)
+
+
+def exact_sums(table: Table, gaussian: bool) -> tuple[Array, Report]:
+    """Unbounded sums (n, d) with equal totals per column: the optimum; of several (Laplace), the one of least squares.
+
+    All cells (Gaussian), or a round's noisiest ones (Laplace), shift in proportion to their variances.
+    """
+    totals, lengths = table.totals(table.y), np.diff(table.starts)
+    largest = np.maximum.reduceat(table.scales, table.starts[:-1], axis=0)
+    variances = np.square(table.scales)
+    if not gaussian:
+        variances[table.scales < np.repeat(largest, lengths, axis=0)] = 0.0
+    spread = table.totals(variances)
+    common = (totals / spread).sum(axis=0) / (1.0 / spread).sum(axis=0)
+    dual = 0.0
+    for j in range(0 if gaussian else common.size):
+        slopes = 1.0 / largest[:, j]
+        low, high, slope = _flat_bottom(totals[:, j], 2.0 * slopes, float(slopes.sum()))
+        common[j] = min(max(common[j], low), high)
+        dual = max(dual, slope)
+    x = table.y + variances * np.repeat((common - totals) / spread, lengths, axis=0)
+    return x, Report(float((np.abs(table.totals(x) - common) / largest).max()), dual, 1, True)
