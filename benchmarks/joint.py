@@ -23,7 +23,7 @@ from sklearn.cluster import KMeans as PlainKMeans
 
 import recoup
 from recoup.algorithms.kmeans.grid import records_known, total_request
-from recoup.algorithms.kmeans.initial import spread_centers
+from recoup.algorithms.kmeans.spread import spread_centers
 from recoup.experiments.datasets import SETS, load
 from recoup.experiments.scoring import wcss
 from recoup.queries.base import Array

@@ -1,6 +1,6 @@
 """Bounds several times as wide as the data: is mass that noise alone made taken for a cluster?
 
-The default algorithm with and without the test of `recoup.inference.significance`, on the same seeds, as multiples of
+The default algorithm with and without the test of `recoup.maxent.significance`, on the same seeds, as multiples of
 k-means without privacy. Records fill about a sixth of each column's bounds. Simulated noise: nothing here is private.
 """
 

@@ -4,10 +4,9 @@
 """
 
 from recoup.algorithms.base import Algorithm, Clustering, Guarded, Refittable
-from recoup.algorithms.kmeans.initial import uniform_points
 from recoup.algorithms.register import register
 from recoup.algorithms.simple import SimpleAlgorithm
-from recoup.domain import Domain
+from recoup.domain import Domain, uniform_points
 from recoup.queries.base import Block, Query, Sensitivity, SimpleQuery, bounded_block
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Round

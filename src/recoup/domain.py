@@ -337,3 +337,26 @@ def _pair(value: Any, what: str) -> tuple[Any, Any]:
 
 
 __all__ = ["DOMAINS", "Box", "Domain", "L1Ball", "L2Ball", "declared_bounds", "declared_width", "domain_from_json"]
+
+
+def uniform_points(domain: Domain, n: int, rng: np.random.Generator) -> Array:
+    """Draw points uniformly from the unit domain (from the whole ball, then clipped, if it is wider than the box)."""
+    return domain.clip(unclipped_points(domain, n, rng))
+
+
+def unclipped_points(domain: Domain, n: int, rng: np.random.Generator) -> Array:
+    """Uniform points that rounding may leave outside of a ball by an ulp."""
+    d = domain.n_columns
+    if domain.kind == "box":
+        return rng.uniform(-1.0, 1.0, size=(n, d))
+    _, radius = domain.shape()
+    if domain.kind == "l1":
+        sides = rng.standard_exponential((n, d + 1))
+        signs = 2.0 * rng.integers(0, 2, size=(n, d)) - 1.0
+        points = radius * signs * sides[:, :d] / sides.sum(axis=1, keepdims=True)
+    else:
+        directions = rng.standard_normal((n, d))
+        sizes = radius * rng.random((n, 1)) ** (1.0 / d)
+        points = directions / np.linalg.norm(directions, axis=1, keepdims=True) * sizes
+    # Only a ball that is wider than the box reaches out of it.
+    return points if radius <= 1.0 else domain.clip(points)

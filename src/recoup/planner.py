@@ -15,11 +15,11 @@ from math import isfinite, sqrt
 
 import numpy as np
 
+from recoup._validate import positive_whole
 from recoup.algorithms.kmeans.adaptive import plan_stages
 from recoup.algorithms.kmeans.hybrid import TYPICAL_OFFSET
-from recoup.algorithms.kmeans.lloyd import KMeans, positive_whole
+from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.errors import ParameterError
-from recoup.inference.measure import effective_epsilon
 from recoup.privacy.price import Price, epsilon_of_rho
 from recoup.queries.cells import VoronoiQuery
 from recoup.transcript.context import Context, Request
@@ -193,7 +193,7 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
     notes = unknown_notes(context, n_clusters)
     if context.n_records is not None and not notes:
         shape = {"n_clusters": n_clusters, "n_columns": d}
-        by_law = relative_excess(epsilon=effective_epsilon(context), n_records=context.n_records, **shape)
+        by_law = relative_excess(epsilon=context.effective_epsilon(), n_records=context.n_records, **shape)
         expected = max(by_law, LEAST_EXCESS)
         if context.budget_measure != "pure":
             notes = (
@@ -245,7 +245,7 @@ def weakness(context: Context, n_clusters: int) -> float | None:
     """
     if context.n_records is None:
         return None
-    strength = context.n_records * effective_epsilon(context) / n_clusters
+    strength = context.n_records * context.effective_epsilon() / n_clusters
     return strength if strength < LEAST_STRENGTH else None
 
 
@@ -282,7 +282,7 @@ def unknown_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
     if n < MEASURED_RECORDS:
         reasons.append(f"{n:,} records, where predictions were found to hold from {MEASURED_RECORDS:,} on")
     shape = {"n_clusters": n_clusters, "n_columns": d}
-    by_law = relative_excess(epsilon=effective_epsilon(context), n_records=n, **shape)
+    by_law = relative_excess(epsilon=context.effective_epsilon(), n_records=n, **shape)
     if by_law > MOST_EXCESS:
         reasons.append(f"N epsilon is small for {d} columns and {n_clusters} clusters, and a cluster may be missed")
     return (f"What this will lose is not known: {'; '.join(reasons)}.",) if reasons else ()

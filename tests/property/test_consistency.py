@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from recoup.inference.consistency import consistent
+from recoup.maxent.consistency import consistent
 
 values = st.one_of(
     st.integers(-5, 60).map(float),

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from recoup.inference.newton import solve
-from recoup.inference.rows import DenseRows, Partition, SparseRows
+from recoup.maxent.newton import solve
+from recoup.maxent.rows import DenseRows, Partition, SparseRows
 
 
 @st.composite

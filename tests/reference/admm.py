@@ -1,6 +1,6 @@
 """Consistency by alternating directions (ADMM), the paper's own solver: it must find what the exact one finds.
 
-It shares the reading of arguments with `recoup.inference.consistency` and starts at least squares, which is exact
+It shares the reading of arguments with `recoup.maxent.consistency` and starts at least squares, which is exact
 there; of the structure that the exact solver rests on (breakpoints of a common total) it knows nothing. Nonnegativity
 is part of the z-step, a clip, so the x-step is a linear projection: both have closed forms (docs/mathematics.md).
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from recoup.inference.consistency import (
+from recoup.maxent.consistency import (
     Filling,
     Report,
     Table,

@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
+from recoup._validate import positive_whole
 from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width
-from recoup.algorithms.kmeans.lloyd import positive_whole
 from recoup.queries.base import MAX_SIZE
 from recoup.transcript.context import Context, Request
 

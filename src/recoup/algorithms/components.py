@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from recoup._validate import positive_whole
 from recoup.algorithms.answers import Weighted, column_names
-from recoup.algorithms.kmeans.lloyd import positive_whole
 from recoup.algorithms.second_moments import (
     Explained,
     Spread,

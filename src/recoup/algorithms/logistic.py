@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import expit
 
+from recoup._validate import positive_whole
 from recoup.algorithms.answers import column_names
-from recoup.algorithms.kmeans.lloyd import positive_whole
 from recoup.algorithms.tilted import tilted_support
 from recoup.errors import ParameterError
-from recoup.inference.measure import total_of
+from recoup.maxent.measure import total_of
 from recoup.queries.base import Array, check_size
 from recoup.queries.gradient import LARGEST_COEFFICIENT, LogisticGradientQuery
 from recoup.transcript.context import Context, Request

@@ -14,9 +14,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy.special import gammainc, gammaincc
 
+from recoup._validate import positive_whole
 from recoup.algorithms.answers import column_names
-from recoup.algorithms.kmeans.initial import spread_centers, uniform_points
-from recoup.algorithms.kmeans.lloyd import positive_whole
+from recoup.algorithms.kmeans.spread import spread_centers
+from recoup.domain import uniform_points
 from recoup.errors import ParameterError
 from recoup.queries.base import MAX_SIZE, Array, check_size
 from recoup.queries.mixture import MixtureQuery

@@ -9,7 +9,7 @@ import numpy as np
 
 from recoup.domain import Domain
 from recoup.errors import ParameterError
-from recoup.inference.measure import total_of
+from recoup.maxent.measure import total_of
 from recoup.queries.base import Array
 from recoup.queries.moments import MomentsQuery, PowerQuery
 from recoup.transcript.context import Context

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from recoup.algorithms.kmeans.initial import uniform_points
+from recoup.domain import uniform_points
 from recoup.queries.base import Array, FieldsAsJson
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Round

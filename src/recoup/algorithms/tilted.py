@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.inference.measure import explained, total_of
+from recoup.maxent.measure import explained, total_of
 from recoup.queries.base import Array
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round

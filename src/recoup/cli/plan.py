@@ -107,7 +107,6 @@ def plan(
 def _needed(excess: float, clusters: int, columns: int, context: Context) -> dict[str, float]:
     from math import ceil
 
-    from recoup.inference.measure import effective_epsilon
     from recoup.planner import LEAST_EXCESS, epsilon_for, records_for
 
     if not LEAST_EXCESS <= excess < 10:
@@ -115,7 +114,7 @@ def _needed(excess: float, clusters: int, columns: int, context: Context) -> dic
         raise ParameterError(f"--excess {excess:g}: give a part of the non-private loss, such as 0.05, {least}.")
     shape = {"n_clusters": clusters, "n_columns": columns}
     needed: dict[str, float] = {
-        "records_needed": ceil(records_for(excess=excess, epsilon=effective_epsilon(context), **shape))
+        "records_needed": ceil(records_for(excess=excess, epsilon=context.effective_epsilon(), **shape))
     }
     if context.n_records is not None and context.budget_measure == "pure":
         epsilon = epsilon_for(excess=excess, n_records=context.n_records, **shape)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from recoup.algorithms.kmeans.lloyd import positive_whole
+from recoup._validate import positive_whole
 from recoup.curator.source import is_path, source_of
 from recoup.curator.tables.open import Table, open_table
 from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width

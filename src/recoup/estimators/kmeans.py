@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from recoup._validate import positive_whole
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
 from recoup.algorithms.kmeans.grid import GridKMeans
 from recoup.algorithms.kmeans.hybrid import HybridKMeans
-from recoup.algorithms.kmeans.lloyd import KMeans, positive_whole
+from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.curator.rivals.base import release_model
 from recoup.curator.rivals.registry import RIVALS, rival_of
 from recoup.driver import release

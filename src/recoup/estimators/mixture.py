@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from recoup.algorithms.kmeans.lloyd import positive_whole
+from recoup._validate import positive_whole
 from recoup.algorithms.mixture import GaussianMixture, Mixture, log_joint
 from recoup.driver import release
 from recoup.estimators.base import harmless

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from recoup._validate import positive_whole
 from recoup.algorithms.answers import Weighted
 from recoup.algorithms.component_plan import plan_components
 from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width
-from recoup.algorithms.kmeans.lloyd import positive_whole
 from recoup.domain import Domain
 from recoup.driver import release
 from recoup.errors import DataError, ParameterError

@@ -14,8 +14,8 @@ import numpy as np
 
 from recoup.domain import Domain
 from recoup.inference.intervals import UnitData, over_simulated
-from recoup.inference.significance import sizes_by_counts
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
+from recoup.maxent.significance import sizes_by_counts
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.transcript.transcript import Transcript

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from recoup.algorithms.kmeans.adaptive import weighted_quantile
-from recoup.algorithms.kmeans.lloyd import positive_whole
+from recoup._validate import positive_whole
 from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.inference.apart import told_apart, two_would_show
 from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.intervals import UnitData, draws_for, error_at, one_transcript, over_simulated
 from recoup.kernels.weighted_kmeans import Clustering, weighted_inertia, weighted_kmeans
+from recoup.maxent.measure import weighted_quantile
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from recoup.inference.inferred import InferredDataset
-from recoup.inference.significance import Sizes, sizes_by_counts
+from recoup.maxent.significance import Sizes, sizes_by_counts
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
 

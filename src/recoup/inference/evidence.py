@@ -18,7 +18,7 @@ from recoup.algorithms.base import Algorithm, Settling
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.inferred import STATEMENTS, InferredDataset
-from recoup.inference.measure import strength_of
+from recoup.maxent.measure import strength_of
 from recoup.privacy.price import as_fraction, rounded_up
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round, Transcript

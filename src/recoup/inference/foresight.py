@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from recoup.inference.evidence import Evidence
-from recoup.inference.measure import infer_measure
 from recoup.inference.misfit import expected_answer
+from recoup.maxent.measure import infer_measure
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from recoup._validate import positive_whole
 from recoup.algorithms.base import Approximate, Refittable
-from recoup.algorithms.kmeans.lloyd import positive_whole
 from recoup.errors import ParameterError
 from recoup.inference.evidence import Evidence, Part
-from recoup.inference.measure import Measure, Mixture, drawn_support, explained, total_of
+from recoup.maxent.measure import Measure, Mixture, drawn_support, explained, total_of
 from recoup.queries.base import Array, Query
 from recoup.transcript.context import Context
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from recoup.algorithms.kmeans.lloyd import positive_whole
+from recoup._validate import positive_whole
 from recoup.errors import ParameterError, PostprocessDeclined
 from recoup.inference.diagnostics import Diagnostics, residuals_of
 from recoup.inference.evidence import Evidence, evidence_of
@@ -20,12 +20,12 @@ from recoup.inference.guard import reasons_against
 from recoup.inference.inferred import InferredDataset, seeded
 from recoup.inference.joint import infer_joint
 from recoup.inference.judge import judge_measure, warn_of
-from recoup.inference.maxent import default_temperature, explain
-from recoup.inference.measure import Measure, infer_measure
-from recoup.inference.newton import Solution
-from recoup.inference.rounds import made_consistent, voronoi_cells_of
 from recoup.inference.sampled import SAMPLED_POINTS, Chains, Reading, sample_records, sample_support
-from recoup.inference.support import around_means, resampled
+from recoup.maxent.explain import default_temperature, explain
+from recoup.maxent.measure import Measure, infer_measure
+from recoup.maxent.newton import Solution
+from recoup.maxent.rounds import made_consistent, voronoi_cells_of
+from recoup.maxent.support import around_means, resampled
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery

@@ -21,18 +21,18 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
+from recoup._validate import positive_whole
 from recoup.algorithms.base import Clustering, Refittable
-from recoup.algorithms.kmeans.lloyd import positive_whole
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.evidence import evidence_of
 from recoup.inference.infer import Method, has_cells_alone, infer
 from recoup.inference.inferred import InferredDataset, seeded
-from recoup.inference.maxent import default_temperature, explain
-from recoup.inference.measure import infer_measure
 from recoup.inference.withheld import Withheld, withheld_from
 from recoup.kernels.threads import n_threads
 from recoup.kernels.weighted_kmeans import weighted_kmeans
+from recoup.maxent.explain import default_temperature, explain
+from recoup.maxent.measure import infer_measure
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.transcript.transcript import Round, Transcript

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from recoup.inference.correction import corrected, solved_and_settled
 from recoup.inference.evidence import Evidence
-from recoup.inference.measure import FIRST_LOOK, Measure, Mixture, drawn_support, explained, temperature_of, total_of
+from recoup.maxent.correction import corrected, solved_and_settled
+from recoup.maxent.measure import FIRST_LOOK, Measure, Mixture, drawn_support, explained, temperature_of, total_of
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery

@@ -23,8 +23,8 @@ from recoup.inference.evidence import Evidence, evidence_of
 from recoup.inference.foresight import foreseen
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.misfit import Clusters, Misfit, expected_answer, misfits_of
-from recoup.inference.records import Records, records_of
 from recoup.inference.verdict import Kind, Reason, Verdict
+from recoup.maxent.records import Records, records_of
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.transcript.transcript import Round, Transcript

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from recoup._validate import positive_whole
 from recoup.algorithms.base import Algorithm, Clustering, Refittable
 from recoup.algorithms.elsewhere import Elsewhere
-from recoup.algorithms.kmeans.lloyd import KMeans, positive_whole
+from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.inferred import InferredDataset, seeded
-from recoup.inference.significance import without_noise
 from recoup.kernels.weighted_kmeans import weighted_kmeans
+from recoup.maxent.significance import without_noise
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.transcript.context import Context

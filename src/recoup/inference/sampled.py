@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from recoup.inference.diagnostics import Diagnostics, mixing_of, residuals_of
 from recoup.inference.evidence import Evidence
-from recoup.inference.measure import Measure, observations
 from recoup.inference.metropolis import Chain, sample_chains
 from recoup.inference.metropolis_model import CellRound, Correction, Proposal, Target, TargetScale
-from recoup.inference.rounds import Cells, made_consistent, voronoi_cells_of
-from recoup.inference.rows import dense_rows
 from recoup.inference.support_sampler import SupportChain, SupportTarget, sample_chains_on_support
+from recoup.maxent.measure import Measure, observations
+from recoup.maxent.rounds import Cells, made_consistent, voronoi_cells_of
+from recoup.maxent.rows import dense_rows
 from recoup.queries.base import Array
 from recoup.transcript.context import Context
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from recoup.inference.records import Records
+from recoup.maxent.records import Records
 
 _MOST_SAID = 4  # reasons in one sentence; the data have all of them
 Kind = Literal["records", "declared", "column", "size", "round", "clusters", "apart", "prediction"]

@@ -14,7 +14,7 @@ from recoup.inference.evidence import evidence_of
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import certain_misfits
 from recoup.inference.misfit import Clusters
-from recoup.inference.records import records_of
+from recoup.maxent.records import records_of
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
 

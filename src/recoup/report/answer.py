@@ -8,9 +8,9 @@ import numpy as np
 
 from recoup.algorithms.answers import Labelled, Labels, Noted, Weighted, column_names
 from recoup.algorithms.base import Algorithm, Clustering
-from recoup.algorithms.kmeans.adaptive import weighted_quantile
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.inference.inferred import InferredDataset
+from recoup.maxent.measure import weighted_quantile
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
 

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans, weighted_quantile
+from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset
 from recoup.kernels.weighted_kmeans import weighted_inertia, weighted_kmeans
+from recoup.maxent.measure import weighted_quantile
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery, Marginal

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from recoup.algorithms.kmeans.adaptive import weighted_quantile
 from recoup.inference.doubt import doubtful
+from recoup.maxent.measure import weighted_quantile
 from recoup.queries.base import Array
 from recoup.report.numbers import count, in_units, known, listed, share
 from recoup.report.result import Result

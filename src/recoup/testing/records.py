@@ -9,8 +9,7 @@ import itertools
 
 import numpy as np
 
-from recoup.algorithms.kmeans.initial import uniform_points
-from recoup.domain import GRID, Box, Domain, L1Ball, L2Ball
+from recoup.domain import GRID, Box, Domain, L1Ball, L2Ball, uniform_points
 from recoup.queries.base import Array
 
 _MOST_PATTERNS = 81  # all of {-1, 0, 1}^4; in more columns, as many drawn ones

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import sqrt
 from typing import Any, Final, Literal
 
 from recoup.domain import Domain
@@ -97,6 +98,11 @@ class Context:
     def distance(self) -> int:
         """The integer distance between the totals of neighbours: all records of one person."""
         return self.sensitivity * self.records_per_person
+
+    def effective_epsilon(self, share: float = 1.0) -> float:
+        """The epsilon of Laplace noise that would be as strong as a count's noise at this share of the budget."""
+        amount = float(self.budget.amount) * share
+        return (amount if self.budget_measure == "pure" else 2.0 * sqrt(amount)) / self.records_per_person
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value; the dialect is there for CSV only, as before there was a choice."""

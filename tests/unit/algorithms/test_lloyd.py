@@ -7,8 +7,8 @@ import pytest
 from naive import lloyd
 
 from recoup import Box, KMeans, L1Ball, L2Ball, refit, release
-from recoup.algorithms.kmeans.initial import spread_centers
 from recoup.algorithms.kmeans.lloyd import noisy_means
+from recoup.algorithms.kmeans.spread import spread_centers
 from recoup.errors import ParameterError
 from recoup.inference.refit import in_order
 from recoup.privacy.price import Price

@@ -13,18 +13,18 @@ from recoup.errors import ParameterError
 from recoup.inference.evidence import evidence_of
 from recoup.inference.generic import infer_generic, pseudo_records, support_of
 from recoup.inference.guard import reasons_against
-from recoup.inference.maxent import noise_of, rows_of
 from recoup.inference.metropolis import MAX_TRACE
 from recoup.inference.metropolis_model import CellRound, Target
-from recoup.inference.newton import solve
-from recoup.inference.rounds import voronoi_cells_of
-from recoup.inference.rows import DenseRows, SparseRows, dense_rows
 from recoup.inference.support_sampler import (
     SupportTarget,
     _whole_parts,
     sample_chains_on_support,
     sample_on_support,
 )
+from recoup.maxent.explain import noise_of, rows_of
+from recoup.maxent.newton import solve
+from recoup.maxent.rounds import voronoi_cells_of
+from recoup.maxent.rows import DenseRows, SparseRows, dense_rows
 from recoup.queries.base import rows_in_blocks
 from recoup.queries.moments import MomentsQuery
 from recoup.transcript.context import Request

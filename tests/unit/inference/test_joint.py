@@ -16,15 +16,15 @@ from html_page import Page
 from typer.testing import CliRunner
 
 import recoup
-from recoup.algorithms.kmeans.initial import spread_centers
+from recoup.algorithms.kmeans.spread import spread_centers
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.cli.app import app
 from recoup.cli.exits import ExitCode
 from recoup.errors import ParameterError, UnreadableFileError
 from recoup.inference.evidence import evidence_of, joint_privacy, privacy_of
 from recoup.inference.joint import base_looks, has_means, infer_joint
-from recoup.inference.measure import infer_measure
 from recoup.kernels.weighted_kmeans import weighted_inertia
+from recoup.maxent.measure import infer_measure
 from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.report.facts import gather
 from recoup.transcript.context import Context, Request

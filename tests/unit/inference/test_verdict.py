@@ -19,10 +19,10 @@ from recoup.inference.evidence import evidence_of
 from recoup.inference.foresight import foreseen
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import judge
-from recoup.inference.measure import total_of
 from recoup.inference.misfit import expected_answer
-from recoup.inference.records import Records, records_of
 from recoup.inference.verdict import Reason, Verdict
+from recoup.maxent.measure import total_of
+from recoup.maxent.records import Records, records_of
 from recoup.report.write import write_report
 
 FALSE_ALARM = 1e-6  # of each statistical assertion in this file

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 import recoup
 from recoup.algorithms.elsewhere import Elsewhere
-from recoup.algorithms.kmeans.initial import uniform_points
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.cli.app import app
 from recoup.cli.exits import ExitCode
+from recoup.domain import uniform_points
 from recoup.errors import ParameterError
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery

@@ -15,11 +15,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from recoup.algorithms.kmeans.lloyd import positive_whole
+from recoup._validate import positive_whole
 from recoup.errors import ParameterError
-from recoup.inference.measure import Measure, effective_epsilon, infer_measure, total_of
-from recoup.inference.significance import without_noise
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
+from recoup.maxent.measure import Measure, infer_measure, total_of, weighted_quantile
+from recoup.maxent.significance import without_noise
 from recoup.queries.base import MAX_SIZE, Array, Query, check_size
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
@@ -199,10 +199,10 @@ def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...
     stages = [Stage("total", _TOTAL_SHARE, 1)] if context.n_records is None else []
     stages.append(Stage("first look", first, _first_look(context, k, n, first).size))
     share = counts / n_counts
-    n_cells = int(np.clip(n * effective_epsilon(context, float(share)) / 8, max(3 * k, 60), max(3 * k, 150)))
+    n_cells = int(np.clip(n * context.effective_epsilon(float(share)) / 8, max(3 * k, 60), max(3 * k, 150)))
     stages += [Stage("counts", share, n_cells)] * n_counts
     left = 1 - sum((stage.share for stage in stages), Fraction(0))
-    per_cluster = n * effective_epsilon(context) / k
+    per_cluster = n * context.effective_epsilon() / k
     settles = not few and per_cluster >= _SETTLED
     n_sums = 2 if few or per_cluster < 300 else 3 if per_cluster < 3_000 else 4
     part = left * (_SEARCH_PART if settles else Fraction(1, n_sums))
@@ -224,12 +224,12 @@ def _n_settling(stages: Sequence[Stage]) -> int:
 
 
 def _sum_strength(context: Context, n: float, share: Fraction) -> float:
-    return n * effective_epsilon(context, float(share * (1 - _COUNT_PART)))
+    return n * context.effective_epsilon(float(share * (1 - _COUNT_PART)))
 
 
 def _first_look(context: Context, n_clusters: int, n: float, share: Fraction) -> GridQuery | HistogramQuery:
     d = context.domain.n_columns
-    strength = n * effective_epsilon(context, float(share))
+    strength = n * context.effective_epsilon(float(share))
     if d <= _GRID_DIMENSIONS:
         side = max(2 * n_clusters ** (1 / d), (strength / 10) ** (2 / (2 + d)))
         return GridQuery(sides=(int(np.clip(round(side), 2, int(_MAX_GRID_CELLS ** (1 / d)))),) * d)
@@ -314,14 +314,3 @@ def _radii(measure: Measure, centers: Array, epsilon: float, shift: float, conte
             if error < least:
                 least, radii[cell] = error, radius
     return np.asarray(np.clip(radii, _SMALLEST_RADIUS, 2 * context.domain.sum_bound(norm)))
-
-
-def weighted_quantile(values: Array, weights: Array, level: float) -> float:
-    """The smallest value up to which the weights reach a level of their sum.
-
-    >>> weighted_quantile(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 2.0]), 0.5)
-    2.0
-    """
-    order = np.argsort(values)
-    cumulative = np.cumsum(weights[order])
-    return float(values[order][min(np.searchsorted(cumulative, level * cumulative[-1]), len(values) - 1)])

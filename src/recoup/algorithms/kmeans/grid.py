@@ -15,13 +15,13 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from recoup.algorithms.kmeans.initial import spread_centers
-from recoup.algorithms.kmeans.lloyd import positive_whole
+from recoup._validate import positive_whole
+from recoup.algorithms.kmeans.spread import spread_centers
 from recoup.domain import Domain
 from recoup.errors import ParameterError
-from recoup.inference.fine_grid import reachable_cells
-from recoup.inference.measure import effective_epsilon, total_of
 from recoup.kernels.weighted_kmeans import weighted_kmeans
+from recoup.maxent.fine_grid import reachable_cells
+from recoup.maxent.measure import total_of
 from recoup.queries.base import MAX_SIZE, Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery
@@ -128,7 +128,7 @@ def choose_grid(context: Context, n_clusters: int, n: float, share: Fraction, ru
     'lowered from 1585 bins a column to keep to 1048576 cells'
     """
     d = context.domain.n_columns
-    epsilon = effective_epsilon(context, float(share))
+    epsilon = context.effective_epsilon(float(share))
     if rule == "eugkm":
         asked = round((max(n, 1.0) * epsilon / _RECORDS_PER_CELL) ** (2.0 / (2.0 + d)))
     else:

@@ -31,8 +31,7 @@ from recoup.algorithms.kmeans.grid import (
     total_request,
 )
 from recoup.algorithms.kmeans.lloyd import noisy_means
-from recoup.inference.fine_grid import reachable_cells
-from recoup.inference.measure import effective_epsilon
+from recoup.maxent.fine_grid import reachable_cells
 from recoup.queries.base import Array, check_size
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery
@@ -162,7 +161,7 @@ def predicted_grid_error(context: Context, query: GridQuery, n_clusters: int, n:
     d, bins = query.n_columns, query.sides[0]
     n_cells = int(np.count_nonzero(reachable_cells(query, context.domain)))
     width = float(n_clusters ** (1.0 / d))
-    variance = 2.0 / effective_epsilon(context, float(share)) ** 2
+    variance = 2.0 / context.effective_epsilon(float(share)) ** 2
     noise = d * n_cells * variance * (n_clusters / (width * n)) ** 2 / 3.0
     return noise + n_clusters * d / (3.0 * bins**2) * min(1.0, width / bins)
 
@@ -181,8 +180,8 @@ def predicted_lloyd_error(context: Context, n_clusters: int, n: float, share: Fr
     """
     part = float(best_count_part(context))
     bound = context.domain.sum_bound(context.noise.norm)
-    count_deviation = sqrt(2.0) / effective_epsilon(context, float(share) * part)
-    sum_deviation = sqrt(2.0) * bound / effective_epsilon(context, float(share) * (1.0 - part))
+    count_deviation = sqrt(2.0) / context.effective_epsilon(float(share) * part)
+    sum_deviation = sqrt(2.0) * bound / context.effective_epsilon(float(share) * (1.0 - part))
     variance = sum_deviation**2 + (2.0 * TYPICAL_OFFSET * count_deviation) ** 2
     return n_clusters * context.domain.n_columns * variance * (n_clusters / n) ** 2
 

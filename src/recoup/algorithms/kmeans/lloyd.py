@@ -9,14 +9,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from recoup.algorithms.kmeans.initial import spread_centers
+from recoup._validate import positive_whole
+from recoup.algorithms.kmeans.spread import spread_centers
 from recoup.errors import ParameterError
 from recoup.queries.base import MAX_SIZE, Array, check_size
 from recoup.queries.cells import VoronoiQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Round
-
-_LARGEST_WHOLE = 2**31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +80,3 @@ def noisy_means(context: Context, answered: Round) -> Array:
     usable = counts >= 1.0
     means = np.where(usable[:, None], sums / np.where(usable, counts, 1.0)[:, None], query.centers)
     return context.domain.clip(means)
-
-
-def positive_whole(value: object, name: str) -> int:
-    """Check that a parameter is a whole number of at least 1, and of ordinary size."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value < _LARGEST_WHOLE:
-        # An integer of thousands of digits cannot even be printed.
-        absurd = isinstance(value, int) and abs(value) >= _LARGEST_WHOLE
-        shown = "too large" if absurd else f"{value!r:.60}"
-        raise ParameterError(f"{name}={shown}: give a whole number of at least 1.")
-    return int(value)

@@ -25,9 +25,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from recoup.algorithms.kmeans.initial import uniform_points
 from recoup.curator.rivals.base import NUMBER_SHARE, Purse, RecordSource, at_least_one
-from recoup.domain import Domain
+from recoup.domain import Domain, uniform_points
 from recoup.errors import ParameterError
 from recoup.kernels.scores import excess_totals
 from recoup.kernels.threads import over_row_ranges

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from recoup.inference.rows import GroupedRows, Partition, RunRows, packed
+from recoup.maxent.rows import GroupedRows, Partition, RunRows, packed
 
 
 def partitions(rng, m=60, d=3, cells=(4, 5, 2), with_values=(True, True, False)):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from recoup import Box, GridKMeans, KMeans, PrivateKMeans, infer, refit, release
-from recoup.inference.significance import sizes_by_counts, without_noise
+from recoup.maxent.significance import sizes_by_counts, without_noise
 from recoup.privacy.mechanism import MECHANISMS
 
 

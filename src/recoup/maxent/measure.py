@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.algorithms.kmeans.initial import uniform_points
-from recoup.inference.correction import corrected, solved_and_settled
-from recoup.inference.fine_grid import coarse_cells, reachable_cells
-from recoup.inference.maxent import rows_of
-from recoup.inference.newton import Solution, solve
-from recoup.inference.records import records_of
-from recoup.inference.rows import Block, Partition
+from recoup.domain import uniform_points
+from recoup.maxent.correction import corrected, solved_and_settled
+from recoup.maxent.explain import rows_of
+from recoup.maxent.fine_grid import coarse_cells, reachable_cells
+from recoup.maxent.newton import Solution, solve
+from recoup.maxent.records import records_of
+from recoup.maxent.rows import Block, Partition
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
@@ -140,18 +140,10 @@ def explained(
     return Measure(points=points, weights=solution.measure, solution=solution)
 
 
-def effective_epsilon(context: Context, share: float = 1.0) -> float:
-    """The epsilon of Laplace noise that would be as strong as a count's noise at this share of the budget."""
-    amount = float(context.budget.amount) * share
-    if context.budget_measure == "pure":
-        return amount / context.records_per_person
-    return 2.0 * float(np.sqrt(amount)) / context.records_per_person
-
-
 def strength_of(context: Context, rounds: Sequence[Round]) -> float:
     """The epsilon of Laplace noise that a release is worth; of answers that were made elsewhere, by their noise."""
     if not any(answered.stated is not None for answered in rounds):
-        return effective_epsilon(context)
+        return context.effective_epsilon()
     # What is claimed may be for more than these rounds, or for other neighbours: the noise itself says how far to go.
     amount = float(sum(answered.price.amount for answered in rounds))
     value = amount if context.budget_measure == "pure" else 2.0 * float(np.sqrt(amount))
@@ -314,3 +306,14 @@ def _around_cells(
 
 def _jittered(context: Context, points: Array, spread: Array, rng: np.random.Generator) -> Array:
     return context.domain.clip(points + spread[:, None] * rng.standard_normal(points.shape))
+
+
+def weighted_quantile(values: Array, weights: Array, level: float) -> float:
+    """The smallest value up to which the weights reach a level of their sum.
+
+    >>> weighted_quantile(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 2.0]), 0.5)
+    2.0
+    """
+    order = np.argsort(values)
+    cumulative = np.cumsum(weights[order])
+    return float(values[order][min(np.searchsorted(cumulative, level * cumulative[-1]), len(values) - 1)])

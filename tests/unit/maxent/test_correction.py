@@ -13,9 +13,9 @@ from scipy.integrate import quad
 from recoup import AdaptiveKMeans, Box, L1Ball, L2Ball, PrivateKMeans, release
 from recoup.algorithms.kmeans.adaptive import plan_stages
 from recoup.inference import correction
-from recoup.inference.correction import corrected, expected_error, misfit_of, solved_and_settled
-from recoup.inference.measure import Measure
 from recoup.kernels.weighted_kmeans import weighted_kmeans
+from recoup.maxent.correction import corrected, expected_error, misfit_of, solved_and_settled
+from recoup.maxent.measure import Measure
 from recoup.privacy.mechanism import MECHANISMS
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery

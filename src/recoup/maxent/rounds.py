@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from recoup.errors import ParameterError
-from recoup.inference.consistency import Consistent, consistent
+from recoup.maxent.consistency import Consistent, consistent
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.transcript.context import Context

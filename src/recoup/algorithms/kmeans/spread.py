@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from recoup.domain import Domain
+from recoup.domain import Domain, unclipped_points, uniform_points
 from recoup.queries.base import Array
 
 _TRIES = 100
@@ -40,7 +40,7 @@ def spread_centers(domain: Domain, n_clusters: int, rng: np.random.Generator) ->
     low, high = 0.0, 2.0 * float(np.sqrt(domain.n_columns))
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
-        centers = _apart(lambda n: _uniform(domain, n, rng), n_clusters, middle)
+        centers = _apart(lambda n: unclipped_points(domain, n, rng), n_clusters, middle)
         if centers is None:
             high = middle
         else:
@@ -64,25 +64,3 @@ def _apart(draw, n_clusters: int, distance: float) -> Array | None:  # type: ign
             return None
         centers[k] = candidates[fits[0]]
     return centers
-
-
-def uniform_points(domain: Domain, n: int, rng: np.random.Generator) -> Array:
-    """Draw points uniformly from the unit domain (from the whole ball, then clipped, if it is wider than the box)."""
-    return domain.clip(_uniform(domain, n, rng))
-
-
-def _uniform(domain: Domain, n: int, rng: np.random.Generator) -> Array:
-    d = domain.n_columns
-    if domain.kind == "box":
-        return rng.uniform(-1.0, 1.0, size=(n, d))
-    _, radius = domain.shape()
-    if domain.kind == "l1":
-        sides = rng.standard_exponential((n, d + 1))
-        signs = 2.0 * rng.integers(0, 2, size=(n, d)) - 1.0
-        points = radius * signs * sides[:, :d] / sides.sum(axis=1, keepdims=True)
-    else:
-        directions = rng.standard_normal((n, d))
-        sizes = radius * rng.random((n, 1)) ** (1.0 / d)
-        points = directions / np.linalg.norm(directions, axis=1, keepdims=True) * sizes
-    # Only a ball that is wider than the box reaches out of it.
-    return points if radius <= 1.0 else domain.clip(points)

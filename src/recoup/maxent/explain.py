@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from recoup.inference.newton import Solution, solve
-from recoup.inference.rows import Block, DenseRows, Partition, SparseRows
+from recoup.maxent.newton import Solution, solve
+from recoup.maxent.rows import Block, DenseRows, Partition, SparseRows
 from recoup.queries.base import Array, Query, rows_in_blocks
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery

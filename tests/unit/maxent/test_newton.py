@@ -8,8 +8,8 @@ from scipy.sparse import csr_array
 
 from recoup.errors import ParameterError
 from recoup.inference import newton, rows
-from recoup.inference.newton import solve
-from recoup.inference.rows import DenseRows, Partition, SparseRows
+from recoup.maxent.newton import solve
+from recoup.maxent.rows import DenseRows, Partition, SparseRows
 
 
 def dense_rows(block):

@@ -6,8 +6,8 @@ from cases import domains, extreme_rows
 
 from recoup import Box, GridKMeans, L1Ball, infer, release
 from recoup.curator.source import open_source
-from recoup.inference.fine_grid import blocks_of_cells, coarse_cells, reachable_cells
-from recoup.inference.measure import infer_measure, observations
+from recoup.maxent.fine_grid import blocks_of_cells, coarse_cells, reachable_cells
+from recoup.maxent.measure import infer_measure, observations
 from recoup.queries.counts import GridQuery
 
 

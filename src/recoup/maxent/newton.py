@@ -22,8 +22,8 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from threadpoolctl import ThreadpoolController
 
 from recoup.errors import ParameterError
-from recoup.inference.rows import Block, Floats, Integers, Partition, Rows, merged_by_signature, packed
 from recoup.kernels import maxent as kernels
+from recoup.maxent.rows import Block, Floats, Integers, Partition, Rows, merged_by_signature, packed
 
 # A Cholesky factorisation beats conjugate gradients up to here, because rounds are nearly collinear by design.
 _DENSE_ROWS = 3000

@@ -5,7 +5,7 @@ import pytest
 from admm import consistent_by_admm
 
 from recoup.errors import ParameterError
-from recoup.inference.consistency import consistent
+from recoup.maxent.consistency import consistent
 
 BOTH = pytest.mark.parametrize("solve", [consistent, consistent_by_admm])
 

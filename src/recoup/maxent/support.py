@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from recoup.inference.rounds import Cells
+from recoup.maxent.rounds import Cells
 from recoup.queries.base import Array
 from recoup.transcript.context import Context
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import floor, log10
 from typing import Any
 
-from recoup.inference.fine_grid import reachable_cells
+from recoup.maxent.fine_grid import reachable_cells
 from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
