@@ -32,7 +32,7 @@ from recoup.plot_style import (
     png,
 )
 from recoup.plots_fit import plot_intervals, plot_residuals, plot_trace, plot_wcss
-from recoup.queries.cells import VoronoiQuery
+from recoup.queries.cells import as_cells
 from recoup.transcript.transcript import Transcript
 
 CenterKind = Literal["private", "exact", "start", "last"]
@@ -184,8 +184,8 @@ def plot_before_after(ax: Any, transcript: Transcript, centers: ArrayLike, *, pa
 
 def _plot_cells(ax: Any, transcript: Transcript, pair: tuple[int, int]) -> Any:
     domain = transcript.context.domain
-    rounds = [(t, r.query) for t, r in enumerate(transcript.rounds, start=1)]
-    cells = [(t, q) for t, q in rounds if isinstance(q, VoronoiQuery) and q.n_cells > 1]
+    rounds = [(t, as_cells(r.query)) for t, r in enumerate(transcript.rounds, start=1)]
+    cells = [(t, query) for t, query in rounds if query is not None and query.n_cells > 1]
     if not cells:
         raise ParameterError("no round of the transcript asks about cells.")
     i, j = (0, 0) if domain.n_columns == 1 else checked_pair(pair, domain.n_columns)
@@ -254,8 +254,8 @@ def _steps(transcript: Transcript) -> list[Array]:
     if not transcript.rounds:
         raise ParameterError("the transcript has no rounds to draw.")
     final = algorithm_from_json(transcript.algorithm).estimate(transcript.context, transcript.rounds)
-    queries = [r.query for r in transcript.rounds]
-    steps = [q.centers for q in queries if isinstance(q, VoronoiQuery) and q.centers.shape == final.shape]
+    queries = [as_cells(r.query) for r in transcript.rounds]
+    steps = [query.centers for query in queries if query is not None and query.centers.shape == final.shape]
     if not steps:
         raise ParameterError("no round of the transcript asks about cells around the centres.")
     return [*steps, final]

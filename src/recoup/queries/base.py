@@ -7,10 +7,10 @@ two readers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,9 +74,21 @@ class Sensitivity:
         return tuple(block.name for block in self.blocks)
 
 
+class Asked(NamedTuple):
+    """What a query asks for, as people are told."""
+
+    kind: str  # "total", "grid", "marginals", "counts", "sums" or "other"
+    cells: int  # how many; of other kinds how many values
+    words: str
+
+
 @runtime_checkable
 class Query(Protocol):
-    """A bounded per-record map whose sum over records is asked for."""
+    """A bounded per-record map whose sum over records is asked for.
+
+    A query may have two more methods, for which there are defaults: `asked()`, what people are told (see `asked_by`),
+    and `solver_rows(points)`, its rows in a layout that inference solves fast (see `rows_of`).
+    """
 
     type_name: ClassVar[str]
 
@@ -103,6 +115,27 @@ class Query(Protocol):
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Read a query back from its JSON value."""
+
+
+_Kind = TypeVar("_Kind", bound=Query)
+
+
+def of_kind(query: Query, kind: type[_Kind], otherwise: str) -> _Kind:
+    """The query as one of a kind; another is refused with a sentence."""
+    if not isinstance(query, kind):
+        raise ParameterError(otherwise)
+    return query
+
+
+def asked_by(query: Query) -> Asked:
+    """What a query asks for: its own words, or how many numbers there are.
+
+    >>> from recoup.queries.counts import GridQuery
+    >>> asked_by(GridQuery(sides=(2, 3))).words
+    'counts on a grid of 2 x 3 cells'
+    """
+    own: Callable[[], Asked] | None = getattr(query, "asked", None)
+    return Asked("other", query.size, f"{query.size:,} numbers ({query.type_name})") if own is None else own()
 
 
 def sum_of_contributions(query: Query, records: Records, factors: Array) -> Integers:

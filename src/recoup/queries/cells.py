@@ -27,8 +27,10 @@ from recoup.kernels.voronoi import (
 )
 from recoup.queries.base import (
     Array,
+    Asked,
     Block,
     Integers,
+    Query,
     Records,
     Sensitivity,
     check_columns,
@@ -122,6 +124,13 @@ class VoronoiQuery:
             blocks.append(Block(name="sum", size=k * d, l1=l1, l2=l2))
         return Sensitivity(tuple(blocks))
 
+    def asked(self) -> Asked:
+        """Counts, and sums if wanted, in so many cells; a single cell without sums is the number of records."""
+        k, cells = self.n_cells, f"{self.n_cells:,} {'cell' if self.n_cells == 1 else 'cells'}"
+        if self.sums != "none":
+            return Asked("sums", k, f"counts and sums in {cells}")
+        return Asked("total", k, "the number of records") if k == 1 else Asked("counts", k, f"counts in {cells}")
+
     def cells(self, x: Array) -> NDArray[np.int64]:
         """The cell of each point of the unit domain."""
         x = np.ascontiguousarray(x, dtype=np.float64)
@@ -197,3 +206,13 @@ class VoronoiQuery:
         if sums != "relative":
             return cls(centers=centers, sums=sums)
         return cls(centers=centers, sums=sums, radii=read_array(value, "radii", 1), norm=value["norm"])
+
+
+def as_cells(query: Query, *sums: Sums) -> VoronoiQuery | None:
+    """The query, if it asks about cells around centres (with such sums, if any are named); else none.
+
+    >>> query = VoronoiQuery(centers=np.zeros((1, 2)))
+    >>> as_cells(query) is query, as_cells(query, "relative")
+    (True, None)
+    """
+    return query if isinstance(query, VoronoiQuery) and (not sums or query.sums in sums) else None

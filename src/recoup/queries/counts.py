@@ -15,7 +15,18 @@ from recoup.domain import Domain
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.kernels.grid import grid_totals
 from recoup.kernels.threads import over_row_ranges
-from recoup.queries.base import Array, Block, Integers, Records, Sensitivity, check_columns, check_size, sum_parts
+from recoup.queries.base import (
+    Array,
+    Asked,
+    Block,
+    Integers,
+    Query,
+    Records,
+    Sensitivity,
+    check_columns,
+    check_size,
+    sum_parts,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +131,12 @@ class HistogramQuery:
         check_columns(self, domain)
         return Sensitivity((Block.of_counts("count", self.size, ones=len(self.marginals)),))
 
+    def asked(self) -> Asked:
+        """A histogram of each column, or joint ones."""
+        one_way = all(len(marginal.columns) == 1 for marginal in self.marginals)
+        each = f"a histogram of each column, {self.marginals[0].size} bins"
+        return Asked("marginals", self.size, each if one_way else f"{len(self.marginals)} joint histograms")
+
     def contribution(self, x: Array) -> Array | csr_array:
         """What each record of the unit domain, (n, d), adds to the answer: dense if small, CSR if large."""
         offsets = np.cumsum([0, *(m.size for m in self.marginals[:-1])])
@@ -189,6 +206,12 @@ class GridQuery:
         """Bounds on one record's contribution: a single one."""
         return self._histogram().sensitivity(domain)
 
+    def asked(self) -> Asked:
+        """Counts on a grid of so many cells."""
+        sides = self.sides
+        shape = " x ".join(map(str, sides)) if len(sides) <= 3 else f"{sides[0]} bins in each column"
+        return Asked("grid", self.size, f"counts on a grid of {shape} cells")
+
     def contribution(self, x: Array) -> Array | csr_array:
         """What each record of the unit domain, (n, d), adds to the answer: dense if small, CSR if large."""
         return self._histogram().contribution(x)
@@ -211,6 +234,22 @@ class GridQuery:
 
     def _histogram(self) -> HistogramQuery:
         return HistogramQuery(dimension=self.n_columns, marginals=(self.marginal,))
+
+
+def as_grid(query: Query) -> GridQuery | None:
+    """The query, if it asks about a grid over all columns; else none."""
+    return query if isinstance(query, GridQuery) else None
+
+
+def marginals_of(query: Query) -> tuple[Marginal, ...]:
+    """The grids that a query counts on, a histogram's several or a grid's one; none of any other query.
+
+    >>> len(marginals_of(HistogramQuery.one_way(dimension=3, bins=4))), marginals_of(GridQuery(sides=(2,)))
+    (3, (Marginal(columns=(0,), sides=(2,)),))
+    """
+    if isinstance(query, HistogramQuery):
+        return query.marginals
+    return (query.marginal,) if isinstance(query, GridQuery) else ()
 
 
 def _whole(value: object, name: str) -> int:

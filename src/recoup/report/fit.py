@@ -9,8 +9,8 @@ import numpy as np
 
 from recoup.inference.diagnostics import Diagnostics, residuals_of
 from recoup.inference.inferred import InferredDataset
+from recoup.queries.base import asked_by
 from recoup.report.result import Result
-from recoup.report.rounds import asked_by
 from recoup.transcript.transcript import Transcript
 
 # The mean of |noise| / scale, and its standard deviation: Laplace, Gaussian.
@@ -51,7 +51,7 @@ def fit_of(transcript: Transcript, data: InferredDataset) -> dict[str, Any]:
             rows.append(
                 {
                     "round": misfit.round + 1,
-                    "asked": asked_by(answered)["words"],
+                    "asked": asked_by(answered.query).words,
                     "block": f"{name}s",
                     "values": sizes[name],
                     "residual": value,

@@ -22,13 +22,13 @@ from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset
 from recoup.kernels.weighted_kmeans import weighted_inertia, weighted_kmeans
 from recoup.maxent.measure import weighted_quantile
-from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery, HistogramQuery, Marginal
+from recoup.queries.base import Array, asked_by
+from recoup.queries.cells import as_cells
+from recoup.queries.counts import Marginal, marginals_of
 from recoup.report.encode import evenly_chosen, levels, positions
 from recoup.report.numbers import share
 from recoup.report.result import Result
-from recoup.report.rounds import asked_by, noisy_cell_means
+from recoup.report.rounds import noisy_cell_means
 from recoup.transcript.transcript import Round, Transcript
 
 _MOST_STEPS, _MOST_CELLS, _MOST_BINS = 12, 400, 96
@@ -76,7 +76,7 @@ def journey_facts(result: Result, *, random_state: Any = 0) -> dict[str, Any]:
         steps.append(
             {
                 "round": t,
-                "words": asked_by(answered)["words"],
+                "words": asked_by(answered.query).words,
                 "asked": _asked(answered, result),
                 "before": None if before is None else _encoded(matched(before, final), result),
                 "after": _encoded(following, result),
@@ -218,18 +218,16 @@ def _view(result: Result, j: int) -> list[float]:
 def _asked(answered: Round, result: Result) -> dict[str, Any]:
     """The noisy answer of a round as it can be drawn behind the centres."""
     query, columns = answered.query, [int(j) for j in result.shown.columns]
-    kind = asked_by(answered)["kind"]
-    if isinstance(query, VoronoiQuery) and query.n_cells > 1:
-        counts = np.maximum(answered.noisy[: query.n_cells], 0.0)
+    kind = asked_by(query).kind
+    if (cells := as_cells(query)) and cells.n_cells > 1:
+        counts = np.maximum(answered.noisy[: cells.n_cells], 0.0)
         kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CELLS])
-        centers = result.transcript.context.domain.clip(query.centers)[kept][:, columns]
+        centers = result.transcript.context.domain.clip(cells.centers)[kept][:, columns]
         return {"kind": kind, "points": positions(centers), "counts": levels(counts[kept])}
-    if isinstance(query, GridQuery):
-        return {"kind": kind} | _tables([(query.marginal, answered.noisy)], columns)
-    if isinstance(query, HistogramQuery):
-        starts = np.cumsum([0, *(marginal.size for marginal in query.marginals)])
+    if marginals := marginals_of(query):
+        starts = np.cumsum([0, *(marginal.size for marginal in marginals)])
         parts = [answered.noisy[a:b] for a, b in pairwise(starts)]
-        return {"kind": kind} | _tables(list(zip(query.marginals, parts, strict=True)), columns)
+        return {"kind": kind} | _tables(list(zip(marginals, parts, strict=True)), columns)
     return {"kind": kind}
 
 

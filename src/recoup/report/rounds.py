@@ -8,45 +8,10 @@ import numpy as np
 
 from recoup.inference.evidence import releases_behind
 from recoup.inference.inferred import InferredDataset
-from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery, HistogramQuery
-from recoup.report.numbers import count
+from recoup.queries.base import Array, asked_by
+from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round, Transcript
-
-
-def asked_by(answered: Round) -> dict[str, Any]:
-    """What a round asked for.
-
-    Args:
-        answered: the round.
-
-    Returns:
-        JSON: a kind ("total", "grid", "marginals", "counts", "sums"), the number of cells, and words.
-
-    >>> from recoup import Box, KMeans, release
-    >>> transcript = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1)
-    >>> asked_by(transcript.rounds[0])
-    {'kind': 'sums', 'cells': 2, 'words': 'counts and sums in 2 cells'}
-    """
-    query = answered.query
-    if isinstance(query, GridQuery):
-        sides = query.sides
-        shape = " x ".join(str(side) for side in sides) if len(sides) <= 3 else f"{sides[0]} bins in each column"
-        return {"kind": "grid", "cells": query.size, "words": f"counts on a grid of {shape} cells"}
-    if isinstance(query, HistogramQuery):
-        one_way = all(len(marginal.columns) == 1 for marginal in query.marginals)
-        bins = query.marginals[0].size
-        what = f"a histogram of each column, {bins} bins" if one_way else f"{len(query.marginals)} joint histograms"
-        return {"kind": "marginals", "cells": query.size, "words": what}
-    if isinstance(query, VoronoiQuery):
-        k = query.n_cells
-        if query.sums == "none":
-            words = "the number of records" if k == 1 else f"counts in {count(k)} cells"
-            return {"kind": "total" if k == 1 else "counts", "cells": k, "words": words}
-        return {"kind": "sums", "cells": k, "words": f"counts and sums in {count(k)} {'cell' if k == 1 else 'cells'}"}
-    return {"kind": "other", "cells": query.size, "words": f"{count(query.size)} numbers ({query.type_name})"}
 
 
 def noisy_cell_means(context: Context, answered: Round) -> Array | None:
@@ -54,8 +19,8 @@ def noisy_cell_means(context: Context, answered: Round) -> Array | None:
 
     A cell with a noisy count below 1 keeps its centre; relative sums are offsets from it.
     """
-    query = answered.query
-    if not isinstance(query, VoronoiQuery) or query.sums == "none":
+    query = as_cells(answered.query, "absolute", "relative")
+    if query is None:
         return None
     counts = answered.noisy[: query.n_cells, None]
     sums = answered.noisy[query.n_cells :].reshape(query.centers.shape)
@@ -95,7 +60,7 @@ def budget_facts(transcript: Transcript, inferred: InferredDataset | None = None
         if "count" in names:
             count_noise = context.noise.deviation(float(answered.scales[answered.block("count", context)][0]))
         rounds.append(
-            asked_by(answered)
+            asked_by(answered.query)._asdict()
             | {
                 "round": t,
                 "price": price,
