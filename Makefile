@@ -16,12 +16,12 @@ help:  ## What can be made
 
 venv: $(STAMP)  ## A virtual environment with pinned dependencies
 
-$(STAMP): requirements.txt pyproject.toml
+$(STAMP): requirements.txt pyproject.toml lab/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 ..."; exit 1; }
 	@echo "== Creating $(VENV) and installing pinned dependencies (about a minute, once)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . -e lab
 	@touch $@
 
 demo: $(STAMP)  ## A private clustering of generated data, with a table and a report to open
@@ -50,9 +50,9 @@ bench: $(STAMP) $(PEER)  ## Speed, as ratios within one run; writes docs/perform
 	@echo "== recoup bench (half an hour on a quiet machine; recoup bench --quick takes a minute)"
 	@$(BIN)/recoup bench all --diffprivlib $(PEER_VENV)/bin/python -o docs
 	@echo "== One step of the sampler against its plain twin"
-	@$(BIN)/python benchmarks/metropolis_step.py
+	@$(BIN)/python -m recoup_lab.studies.metropolis_step
 
-$(PEER): benchmarks/requirements-diffprivlib.txt
+$(PEER): lab/requirements-diffprivlib.txt
 	@echo "== Creating $(PEER_VENV): diffprivlib needs an older scikit-learn"
 	@$(PYTHON) -m venv $(PEER_VENV)
 	@$(PEER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
@@ -62,26 +62,26 @@ audit: $(STAMP)  ## Attacks on Recoup and bugs that they must catch; writes docs
 	@echo "== recoup audit (some ten minutes; recoup audit --quick takes one or two)"
 	@$(BIN)/recoup audit --processes 2 -o docs
 	@echo "== Planted bugs"
-	@$(BIN)/python audit/planted_bugs.py -o docs
+	@$(BIN)/python -m recoup_lab.audit.planted_bugs -o docs
 	@echo "== Kills, races, full disks"
-	@$(BIN)/python audit/faults.py -o docs
+	@$(BIN)/python -m recoup_lab.audit.faults.run -o docs
 	@echo "== Spoilt files"
-	@$(BIN)/python audit/fuzz.py -o docs
+	@$(BIN)/python -m recoup_lab.audit.fuzz.run -o docs
 	@echo "== Supply chain"
-	@$(BIN)/python audit/supply_chain.py check
+	@$(BIN)/python -m recoup_lab.audit.supply.run check
 	@$(MAKE) --no-print-directory sbom vulnerabilities wheel
 	@echo "== All attacks"
-	@$(BIN)/python audit/overview.py -o docs
+	@$(BIN)/python -m recoup_lab.audit.overview -o docs
 
 audit-quick: $(STAMP)  ## The same with fewer tries and bugs: about two minutes, writes nothing
 	@$(BIN)/recoup audit --quick --processes 2
-	@$(BIN)/python audit/planted_bugs.py --planted quick
-	@$(BIN)/python audit/faults.py --quick
-	@$(BIN)/python audit/fuzz.py --quick
+	@$(BIN)/python -m recoup_lab.audit.planted_bugs --planted quick
+	@$(BIN)/python -m recoup_lab.audit.faults.run --quick
+	@$(BIN)/python -m recoup_lab.audit.fuzz.run --quick
 
 mutate: $(STAMP)  ## Some 2,900 small changes to the source, each of which a test must notice; goes on where it was stopped
 	@echo "== Mutants (half an hour to an hour on two cores; results in build/mutation)"
-	@$(BIN)/python audit/mutate.py -o docs
+	@$(BIN)/python -m recoup_lab.audit.mutation.run -o docs
 
 docs: $(STAMP)  ## The documentation as web pages, in site/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
@@ -102,15 +102,15 @@ requirements: $(STAMP)  ## Compile the pinned requirements from pyproject.toml
 dependencies: $(STAMP)  ## Licences and upkeep of all pinned packages; writes docs/dependencies.md again
 	@for file in requirements.txt requirements-docs.txt requirements-spark.txt requirements-browser.txt; do \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -r $$file || exit 1; done
-	@$(BIN)/python audit/supply_chain.py table
+	@$(BIN)/python -m recoup_lab.audit.supply.run table
 
 sbom: $(STAMP) $(SBOM)  ## A bill of materials of what is needed to run, in dist/sbom.json
-	@$(BIN)/python audit/supply_chain.py sbom --tool build/venv-sbom/bin/cyclonedx-py -o dist/sbom.json
+	@$(BIN)/python -m recoup_lab.audit.supply.run sbom --tool build/venv-sbom/bin/cyclonedx-py -o dist/sbom.json
 
 vulnerabilities: $(STAMP) $(ADVISORIES)  ## Known vulnerabilities of all pinned packages; needs a network, and says so
-	@$(BIN)/python audit/supply_chain.py vulnerabilities --tool build/venv-vulnerabilities/bin/pip-audit
+	@$(BIN)/python -m recoup_lab.audit.supply.run vulnerabilities --tool build/venv-vulnerabilities/bin/pip-audit
 
-build/venv-%/.installed: audit/requirements-%.txt
+build/venv-%/.installed: lab/requirements-%.txt
 	@echo "== Creating build/venv-$*"
 	@$(PYTHON) -m venv build/venv-$*
 	@build/venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
@@ -118,7 +118,7 @@ build/venv-%/.installed: audit/requirements-%.txt
 
 wheel: $(STAMP)  ## Packages in dist/, each installed in an empty environment; the demo run from the wheel
 	@echo "== Building, installing and using the packages (one to two minutes)"
-	@$(BIN)/python audit/wheel_check.py -o dist
+	@$(BIN)/python -m recoup_lab.audit.supply.packages -o dist
 
 clean:  ## Remove what the other targets made
 	rm -rf $(VENV) $(PEER_VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis recoup-demo recoup-bench results

@@ -7,8 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from recoup.experiments.report import write_report
-from recoup.experiments.results import read_results, write_parquet
+from recoup_lab.experiments.report import write_report
+from recoup_lab.experiments.results import read_results, write_parquet
 
 HERE = Path(__file__).parent
 RUNS = HERE / "data" / "paper-runs.parquet"

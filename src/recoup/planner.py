@@ -48,7 +48,7 @@ class PlannedRound:
     center_deviation: float | None
 
 
-# The law of the adaptive algorithm, fitted to the first list of `benchmarks/plan_study.py`: the excess over non-private
+# The law of the adaptive algorithm, fitted to the first list of `recoup_lab.studies.plan`: the excess over non-private
 # k-means is about 8 d (K / (N epsilon))^1.25.
 EXCESS_LAW, EXCESS_POWER = 8.0, 1.25
 # N epsilon / K from which on it holds; below, a cluster may be missed altogether.

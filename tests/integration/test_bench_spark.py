@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from recoup.bench import spark as bench_spark
-from recoup.bench.rules import Rules
-from recoup.bench.tables import cluster_tables, tables_of
+from recoup_lab.bench import spark as bench_spark
+from recoup_lab.bench.rules import Rules
+from recoup_lab.bench.tables import cluster_tables, tables_of
 
 
 def test_spark_is_raced_and_its_cost_projected(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,14 @@ import pytest
 
 import recoup.curator.source
 import recoup.transcript.context
-from recoup.audit import law, loss, precision, releases, silence, spending, subjects
-from recoup.audit.bounds import PureClaim, lower_bound
-from recoup.audit.effort import ALARM, Effort
-from recoup.audit.mechanisms import query_statistics
 from recoup.curator.curator import Curator
 from recoup.estimators.base import PrivateEstimator
 from recoup.privacy.mechanism import Laplace, SecureNoise
 from recoup.queries.counts import GridQuery
+from recoup_lab.audit import law, loss, precision, releases, silence, spending, subjects
+from recoup_lab.audit.bounds import PureClaim, lower_bound
+from recoup_lab.audit.effort import ALARM, Effort
+from recoup_lab.audit.mechanisms import query_statistics
 
 pytestmark = pytest.mark.statistical
 

@@ -11,11 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 def findings(tmp_path: Path, script: str, *options: str) -> list[dict[str, Any]]:
-    command = [sys.executable, str(ROOT / "audit" / f"{script}.py"), *options, "-o", str(tmp_path)]
+    command = [sys.executable, "-m", f"recoup_lab.audit.{script}.run", *options, "-o", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr[-4_000:]
     assert "passed" in (tmp_path / "trust.md").read_text()

@@ -14,7 +14,6 @@ import pytest
 import recoup
 from recoup._files import exclusive
 from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
-from recoup.audit.updates import counts_around_an_update
 from recoup.curator.source import open_source
 from recoup.errors import BudgetError, DataError, FileInUseError, ParameterError, TranscriptFormatError
 from recoup.privacy.mechanism import Laplace
@@ -22,6 +21,7 @@ from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Transcript, _checksum
+from recoup_lab.audit.updates import counts_around_an_update
 
 
 def test_no_record_can_make_the_projection_loop_for_ever():

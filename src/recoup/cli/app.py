@@ -9,17 +9,14 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from recoup.cli import (
-    audit,
-    bench,
     cluster,
     demo,
-    experiment,
     import_answers,
     infer,
     ledger,
@@ -29,8 +26,11 @@ from recoup.cli import (
 )
 from recoup.cli.exits import MEANINGS, ExitCode, code_of
 from recoup.cli.wording import spoken
-from recoup.errors import RecoupError, UnitConverted
+from recoup.errors import ParameterError, RecoupError, UnitConverted
 from recoup.version import __version__
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _EPILOG = (
     "Results go to standard output, everything else to standard error; --json prints one JSON document.\n\n"
@@ -42,8 +42,40 @@ _PAID = "files are whole, what was charged stays charged; --resume continues a t
 _INTERRUPTED = {"cluster": _PAID, "release": _PAID}
 
 
+# Of the lab, a package of its own; another package may add other commands to the same group of entry points.
+_IN_THE_LAB = ("bench", "audit", "experiment")
+
+
+def _installed() -> dict[str, EntryPoint]:
+    """The commands of other packages; nothing of them is imported."""
+    from importlib.metadata import entry_points
+
+    entries = {entry.name: entry for entry in entry_points(group="recoup.commands")}
+    return {name: entries[name] for name in (*_IN_THE_LAB, *sorted(entries)) if name in entries}
+
+
 class _Group(TyperGroup):
     """A group whose commands end with one line and a documented code, whatever goes wrong."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The commands by name: the library's own, then those of other packages."""
+        return [*super().list_commands(ctx), *_installed()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command; one of another package is imported only when it is asked for."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            return command
+        entry = _installed().get(cmd_name)
+        if entry is not None:
+            command = typer.main.get_command(entry.load())
+            command.name = cmd_name
+        elif cmd_name in _IN_THE_LAB:
+            raise ParameterError(
+                f"`recoup {cmd_name}` is in a package of its own, which is not installed: run `pip install ./lab` in a "
+                "copy of Recoup's repository."
+            )
+        return command
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
@@ -128,7 +160,7 @@ def _root(
     """
 
 
-_START, _MEASURE = "Start here", "Measure Recoup itself"
+_START = "Start here"
 _CURATOR = "For the curator: from the records, within a budget"
 _ANALYST = "For the analyst: from a transcript alone, at no cost"
 
@@ -145,9 +177,6 @@ app.add_typer(ledger.app, name="ledger", rich_help_panel=_CURATOR)
 _add(infer.infer, _ANALYST, "Infer the data behind transcripts and refit their answers.")
 _add(import_answers.import_foreign, _ANALYST, "Read noisy answers that were made elsewhere.", name="import")
 _add(report.report, _ANALYST, "Write one page about a result, for people to read.")
-_add(bench.bench, _MEASURE, "Measure speed and memory on generated records.")
-_add(audit.audit, _MEASURE, "Attack Recoup: can anybody tell whether one record was there?")
-app.add_typer(experiment.app, name="experiment", rich_help_panel=_MEASURE)
 
 
 def main() -> None:

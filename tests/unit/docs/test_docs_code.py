@@ -15,10 +15,10 @@ from pages import DOCS, ROOT, Block, all_pages, anchors_of, blocks_of, commands_
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from recoup import experiments
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.cli.app import app
 from recoup.queries import QUERIES
+from recoup_lab import experiments
 
 # Pages whose blocks need a service; the file named here runs them with it.
 ELSEWHERE = {"docs/spark.md": "tests/integration/test_spark_page.py"}

@@ -14,26 +14,26 @@ import pytest
 from scipy.stats import binom
 from typer.testing import CliRunner
 
-import recoup.audit.attacks as attacks
+import recoup_lab.audit.attacks as attacks
 from recoup import Box, KMeans, L1Ball, L2Ball, Ledger, release
 from recoup.algorithms.registry import ALGORITHMS
-from recoup.audit import page, subjects
-from recoup.audit.bounds import GaussianClaim, PureClaim, lower_bound, noticed_noise, proportion_limits
-from recoup.audit.effort import Effort
-from recoup.audit.findings import Finding
-from recoup.audit.law import noticed_scale, p_value, split_residuals
-from recoup.audit.loss import path_loss
-from recoup.audit.observed import differences, observe
-from recoup.audit.reference import exact_totals, log_likelihood_ratio, unit_records
-from recoup.audit.repeats import repeats_allowed
-from recoup.audit.sampler import Draw, listening
-from recoup.audit.summary import power_sentences, summary_rows
 from recoup.cli.app import app
 from recoup.curator.source import fixed_records
 from recoup.errors import ParameterError
 from recoup.privacy.mechanism import SecureNoise
 from recoup.privacy.selection import SecureSelector
 from recoup.queries import QUERIES
+from recoup_lab.audit import page, subjects
+from recoup_lab.audit.bounds import GaussianClaim, PureClaim, lower_bound, noticed_noise, proportion_limits
+from recoup_lab.audit.effort import Effort
+from recoup_lab.audit.findings import Finding
+from recoup_lab.audit.law import noticed_scale, p_value, split_residuals
+from recoup_lab.audit.loss import path_loss
+from recoup_lab.audit.observed import differences, observe
+from recoup_lab.audit.reference import exact_totals, log_likelihood_ratio, unit_records
+from recoup_lab.audit.repeats import repeats_allowed
+from recoup_lab.audit.sampler import Draw, listening
+from recoup_lab.audit.summary import power_sentences, summary_rows
 
 ROOT = Path(__file__).parents[3]
 
@@ -308,7 +308,7 @@ def test_a_summary_shows_the_worst_result():
 
 # ---- planted bugs ----
 
-PATCHES = sorted((ROOT / "audit" / "planted").glob("*.patch"))
+PATCHES = sorted((ROOT / "lab" / "recoup_lab" / "audit" / "planted").glob("*.patch"))
 
 
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda path: path.stem)

@@ -6,16 +6,11 @@ import json
 import sys
 
 import pytest
-from pages import ROOT
 
-sys.path.insert(0, str(ROOT / "audit"))
-
-import overview
-import planted_bugs
-from planted_bugs import CONTROL, Result
-
-from recoup.audit.findings import Finding
-from recoup.audit.page import source_digest
+from recoup_lab.audit import overview, planted_bugs
+from recoup_lab.audit.findings import Finding
+from recoup_lab.audit.page import source_digest
+from recoup_lab.audit.planted_bugs import CONTROL, Result
 
 
 def finding(attack, target="x", *, passed=True, group="faults", result="fine", **figures):

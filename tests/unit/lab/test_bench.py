@@ -14,23 +14,23 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from recoup.cli.bench import Which
 from threadpoolctl import threadpool_info, threadpool_limits
 from typer.testing import CliRunner
 
-from recoup.bench import cluster, inference, page, release, run, spark, streaming, tables
-from recoup.bench.cluster import Job, PartitionCost, round_seconds, simulate_round
-from recoup.bench.data import blobs
-from recoup.bench.foreign import running_diffprivlib
-from recoup.bench.growth import fit_growth
-from recoup.bench.memory import peak_growth
-from recoup.bench.results import PARTS, Part, Race
-from recoup.bench.roofline import pass_load
-from recoup.bench.rules import Rules
-from recoup.bench.timing import race, stopwatch
 from recoup.cli.app import app
-from recoup.cli.bench import Which
 from recoup.errors import ParameterError
 from recoup.kernels.threads import n_threads
+from recoup_lab.bench import cluster, inference, page, release, run, spark, streaming, tables
+from recoup_lab.bench.cluster import Job, PartitionCost, round_seconds, simulate_round
+from recoup_lab.bench.data import blobs
+from recoup_lab.bench.foreign import running_diffprivlib
+from recoup_lab.bench.growth import fit_growth
+from recoup_lab.bench.memory import peak_growth
+from recoup_lab.bench.results import PARTS, Part, Race
+from recoup_lab.bench.roofline import pass_load
+from recoup_lab.bench.rules import Rules
+from recoup_lab.bench.timing import race, stopwatch
 
 # ---- timing and memory ----
 

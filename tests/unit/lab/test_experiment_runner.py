@@ -20,14 +20,14 @@ from recoup._files import exclusive
 from recoup.cli import experiment as command
 from recoup.cli.app import app
 from recoup.errors import DataError, FileInUseError, ParameterError
-from recoup.experiments import METHODS, SETS, Plan, run_experiment
-from recoup.experiments.results import read_results, write_results
-from recoup.experiments.runner import RUNS_FILE, finished_runs, load_extension
+from recoup_lab.experiments import METHODS, SETS, Plan, run_experiment
+from recoup_lab.experiments.results import read_results, write_results
+from recoup_lab.experiments.runner import RUNS_FILE, finished_runs, load_extension
 
 # What the documentation shows: one entry for a set, one function for a method. Each call leaves a line in a log.
 EXTENSION = """
 import os, time
-from recoup.experiments import DataSet, add_set, method
+from recoup_lab.experiments import DataSet, add_set, method
 from recoup.generated import gaussian_blobs
 
 def few_blobs():
@@ -144,8 +144,8 @@ PROGRAM = """
 import sys
 from fractions import Fraction
 from pathlib import Path
-from recoup.experiments import METHODS, SETS, Plan, run_experiment
-from recoup.experiments.runner import load_extension
+from recoup_lab.experiments import METHODS, SETS, Plan, run_experiment
+from recoup_lab.experiments.runner import load_extension
 
 if __name__ == "__main__":
     extension, out = map(Path, sys.argv[1:])

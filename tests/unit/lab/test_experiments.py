@@ -15,13 +15,25 @@ import pytest
 
 from recoup.domain import Box, L1Ball
 from recoup.errors import BudgetExceededError, DataError, ParameterError, UnreadableFileError
-from recoup.experiments import METHODS, SETS, DataSet, LoadedSet, Method, Run, figures, peers, report, stand_ins, tables
-from recoup.experiments.datasets import check_folder, load
-from recoup.experiments.execute import Failure, execute
-from recoup.experiments.results import Result, RunStore, read_results, write_results
-from recoup.experiments.scoring import wcss
-from recoup.experiments.summary import summarise
 from recoup.plots import png
+from recoup_lab.experiments import (
+    METHODS,
+    SETS,
+    DataSet,
+    LoadedSet,
+    Method,
+    Run,
+    figures,
+    peers,
+    report,
+    stand_ins,
+    tables,
+)
+from recoup_lab.experiments.datasets import check_folder, load
+from recoup_lab.experiments.execute import Failure, execute
+from recoup_lab.experiments.results import Result, RunStore, read_results, write_results
+from recoup_lab.experiments.scoring import wcss
+from recoup_lab.experiments.summary import summarise
 
 LOW, HIGH = (0.0, -5.0), (10.0, 5.0)
 TINY = DataSet(name="tiny", title="Tiny", n_records=400, n_columns=2, n_clusters=3)
@@ -180,7 +192,7 @@ def test_every_method_returns_its_centres_and_spends_what_it_may(name, metric):
 
 
 def test_methods_of_one_setting_read_one_transcript(monkeypatch):
-    from recoup.experiments import run as module
+    from recoup_lab.experiments import run as module
 
     calls = []
     proper = module.release
@@ -340,13 +352,13 @@ def test_a_run_that_the_disk_had_no_room_for_is_taken_back(tmp_path, monkeypatch
         return n
 
     with monkeypatch.context() as patched:
-        patched.setattr("recoup.experiments.results.os.write", full)
+        patched.setattr("recoup_lab.experiments.results.os.write", full)
         with pytest.raises(OSError, match="No space"):
             store.append(result(seed=1))
     assert store.path.read_bytes() == before
     # Short writes alone lose nothing, and a cut line of a killed process takes no other with it.
     with monkeypatch.context() as patched:
-        patched.setattr("recoup.experiments.results.os.write", lambda d, data: write(d, data[:7]))
+        patched.setattr("recoup_lab.experiments.results.os.write", lambda d, data: write(d, data[:7]))
         store.append(result(seed=2))
     store.path.write_bytes(store.path.read_bytes() + before[:40])
     store.append(result(seed=3))

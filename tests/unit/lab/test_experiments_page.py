@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recoup.experiments.results import read_results
-from recoup.experiments.summary import summarise
+from recoup_lab.experiments.results import read_results
+from recoup_lab.experiments.summary import summarise
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = " ".join((DOCS / "experiments.md").read_text(encoding="utf-8").split())

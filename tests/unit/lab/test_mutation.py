@@ -8,12 +8,10 @@ import subprocess
 import sys
 
 import pytest
-from pages import DOCS, ROOT
+from pages import DOCS
 
-sys.path.insert(0, str(ROOT / "audit"))
-
-import mutate
-from mutation_operators import mutated, mutations
+from recoup_lab.audit.mutation import run as mutate
+from recoup_lab.audit.mutation.operators import mutated, mutations
 
 SOURCE = '''
 """Documentation stays."""
@@ -89,9 +87,6 @@ def test_what_an_import_executes_is_told_from_what_a_call_does():
 
 @pytest.mark.slow
 def test_a_strong_test_kills_and_a_weak_one_does_not(tmp_path):
-    (tmp_path / "audit").mkdir()
-    for name in ("mutation_operators.py", "mutation_runs.py"):
-        (tmp_path / "audit" / name).write_text((ROOT / "audit" / name).read_text(encoding="utf-8"))
     (tmp_path / "src" / "tiny").mkdir(parents=True)
     (tmp_path / "src" / "tiny" / "__init__.py").write_text("")
     (tmp_path / "src" / "tiny" / "code.py").write_text("LIMIT = 3\n\ndef small(n):\n    return n <= LIMIT\n")
@@ -104,8 +99,11 @@ def test_a_strong_test_kills_and_a_weak_one_does_not(tmp_path):
     )
     program = (
         "import json, sys\n"
-        "sys.path[:0] = ['audit', 'src']\n"
-        "from mutation_runs import in_fork, looked_at, timed, tried\n"
+        "sys.path.insert(0, 'src')\n"
+        "from pathlib import Path\n"
+        "from recoup_lab.audit.mutation import forks\n"
+        "from recoup_lab.audit.mutation.forks import in_fork, looked_at, timed, tried\n"
+        "forks.ROOT = Path.cwd()\n"
         "tests = ['tests/test_code.py']\n"
         "lines = in_fork(lambda: looked_at(['src/tiny/code.py'], tests, ['test_none']), 60)[1]['lines']\n"
         "control = in_fork(lambda: timed(tests, ['test_none']), 60)[1]\n"

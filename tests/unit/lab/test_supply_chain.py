@@ -13,13 +13,10 @@ from types import SimpleNamespace
 import pytest
 from pages import DOCS, ROOT
 
-sys.path.insert(0, str(ROOT / "audit"))
-
-import dependencies
-import sbom
-import supply_chain
-import wheel_check
-from dependencies import Package
+from recoup_lab.audit.supply import dependencies, sbom
+from recoup_lab.audit.supply import packages as wheel_check
+from recoup_lab.audit.supply import run as supply_chain
+from recoup_lab.audit.supply.dependencies import Package
 
 PAGE = (DOCS / "dependencies.md").read_text(encoding="utf-8")
 
@@ -92,7 +89,7 @@ def test_a_requirements_file_holds_exact_pins_and_no_address(line):
 
 @pytest.mark.parametrize("name", ["sbom", "vulnerabilities", "build"])
 def test_tools_are_pinned_too(name):
-    assert len(dependencies.pins_in((ROOT / "audit" / f"requirements-{name}.txt").read_text(encoding="utf-8"))) >= 5
+    assert len(dependencies.pins_in((ROOT / "lab" / f"requirements-{name}.txt").read_text(encoding="utf-8"))) >= 5
 
 
 def test_pins_that_contradict_each_other_are_refused(tmp_path):
@@ -359,7 +356,7 @@ def test_the_source_tree_has_what_the_report_needs():
 
 
 def test_the_check_runs_as_a_command():
-    command = [sys.executable, str(ROOT / "audit" / "supply_chain.py"), "check"]
+    command = [sys.executable, "-m", "recoup_lab.audit.supply.run", "check"]
     ran = subprocess.run(command, capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert (

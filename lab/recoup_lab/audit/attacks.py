@@ -1,0 +1,80 @@
+"""The table of attacks. To add one: write a function from `Effort` to findings, and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Final, NamedTuple
+
+from recoup_lab.audit import law, loss, mechanisms, precision, releases, silence, spending, updates
+from recoup_lab.audit.effort import Effort
+from recoup_lab.audit.findings import Finding
+
+
+class Attack(NamedTuple):
+    """A group of attacks, by the name that `--only` takes."""
+
+    name: str
+    what: str
+    run: Callable[[Effort], Iterable[Finding]]
+
+
+# Cheap and exact ones first.
+ATTACKS: Final[tuple[Attack, ...]] = (
+    Attack(loss.GROUP, "The exact privacy loss between neighbours, with the samplers' answers held.", loss.attack),
+    Attack(spending.GROUP, "Each draw is by OpenDP, at its price, after its charge.", spending.attack),
+    Attack(silence.GROUP, "Nothing but noisy values differs between neighbours.", silence.attack),
+    Attack(updates.GROUP, "Compiled kernels follow a change of what they were compiled from.", updates.attack),
+    Attack(law.GROUP, "The noise of each block follows its law, in empty cells too.", law.attack),
+    Attack(precision.GROUP, "No gaps, grids or digits betray what noise was added to.", precision.attack),
+    Attack(mechanisms.GROUP, "Bounds on epsilon from many single answers.", mechanisms.attack),
+    Attack(releases.GROUP, "Bounds on epsilon from many whole releases; noise used twice.", releases.attack),
+)
+
+
+def run_attacks(effort: Effort, only: Iterable[str] | None = None, *, n_processes: int = 1) -> Iterator[Finding]:
+    """Run attacks one after another, or in several processes at a time.
+
+    Args:
+        effort: how hard to try.
+        only: names of groups; none: all.
+        n_processes: above 1, each group runs in a process of its own kind, the last ones of the table first.
+
+    Returns:
+        The findings in the order of the table, each as soon as it is there, or with its group. An attack that cannot be
+        run yields one that is broken and not passed.
+    """
+    names = None if only is None else set(only)
+    chosen = [attack for attack in ATTACKS if names is None or attack.name in names]
+    if n_processes == 1 or len(chosen) < 2:
+        for attack in chosen:
+            effort.say(f"{attack.name}: {attack.what}")
+            yield from _findings(attack, effort)
+        return
+    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
+        # The last ones take longest.
+        groups = {a.name: pool.submit(_group, a.name, quick=effort.quick, seed=effort.seed) for a in chosen[::-1]}
+        for attack in chosen:
+            effort.say(f"{attack.name}: {attack.what}")
+            yield from groups[attack.name].result()
+
+
+def _group(name: str, *, quick: bool, seed: int) -> list[Finding]:
+    (attack,) = (attack for attack in ATTACKS if attack.name == name)
+    return list(_findings(attack, Effort(quick=quick, seed=seed)))
+
+
+def _findings(attack: Attack, effort: Effort) -> Iterator[Finding]:
+    try:
+        yield from attack.run(effort)
+    except Exception as error:  # code under attack may raise anything
+        yield Finding(
+            group=attack.name,
+            attack=attack.name,
+            target="all of it",
+            tries=0,
+            result=f"could not be run: {type(error).__name__}: {error}"[:300],
+            passed=False,
+            broken=True,
+        )

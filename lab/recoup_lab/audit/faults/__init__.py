@@ -1,0 +1,1 @@
+"""Kills, races, full disks: afterwards nothing is lost, half-written or overspent."""

@@ -1,0 +1,1 @@
+"""Spoilt files for every loader: each must end in a typed error, or in a value."""

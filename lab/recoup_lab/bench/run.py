@@ -1,0 +1,34 @@
+"""Run parts of the benchmark by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from recoup_lab.bench.inference import measure_inference
+from recoup_lab.bench.release import measure_release
+from recoup_lab.bench.results import Part, PartName
+from recoup_lab.bench.rules import Rules
+from recoup_lab.bench.spark import measure_spark
+from recoup_lab.bench.streaming import measure_streaming
+
+
+def run_parts(names: Iterable[PartName], rules: Rules, *, diffprivlib: str | None = None) -> Iterator[Part]:
+    """Measure parts one after another.
+
+    Args:
+        names: which ones.
+        rules: sizes, clock and cores.
+        diffprivlib: an interpreter that has diffprivlib, if there is one.
+
+    Returns:
+        Each part as soon as it is measured.
+    """
+    for name in names:
+        if name == "release":
+            yield measure_release(rules, diffprivlib=diffprivlib)
+        elif name == "inference":
+            yield measure_inference(rules)
+        elif name == "streaming":
+            yield measure_streaming(rules)
+        else:
+            yield measure_spark(rules)

@@ -1,0 +1,305 @@
+"""What was measured, as tables for a terminal or a page: the same cells for both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from recoup_lab.bench import inference, release, spark, streaming
+from recoup_lab.bench.results import Part
+
+NOT_MEASURED, LEFT_OUT = "not measured", "left out"
+BUSY = (
+    "other work kept the machine busy, so seconds are too long, and libraries whose threads wait for each other "
+    "(OpenMP, BLAS) suffer more than others."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A titled table of text.
+
+    Attributes:
+        title: what it shows.
+        header: names of the columns.
+        rows: cells as text.
+        note: what the reader should know.
+        left: how many columns are words.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+    left: int = 0
+
+
+def tables_of(part: Part) -> list[Table]:
+    """The tables of one part, without those of the cluster."""
+    return {"release": _release, "inference": _inference, "streaming": _streaming, "spark": _spark}[part.name](part)
+
+
+def short(value: float | None, unit: str = "") -> str:
+    """A number with three digits that matter, or that there is none.
+
+    >>> short(0.012345), short(1234.5), short(2.0, " s"), short(None)
+    ('0.0123', '1,230', '2.00 s', 'not measured')
+    """
+    if value is None:
+        return NOT_MEASURED
+    if value >= 1000:
+        digits = len(str(int(value))) - 3
+        return f"{round(value, -digits):,.0f}{unit}"
+    if value >= 100:
+        return f"{value:.0f}{unit}"
+    return f"{value:#.3g}".rstrip(".") + unit
+
+
+def size_of(n: int) -> str:
+    """A round number as a power of ten where it is one.
+
+    >>> size_of(1_000_000), size_of(20_000_000), size_of(2500)
+    ('1e6', '2e7', '2500')
+    """
+    digits = len(str(n)) - 1
+    return f"{n // 10**digits}e{digits}" if n >= 10_000 and n % 10**digits == 0 else str(n)
+
+
+def machine_sentence(part: Part) -> str:
+    """On what a part was run, and whether the machine was free."""
+    machine = part.machine
+    memory = "" if machine["memory"] is None else f", {machine['memory']} GB of memory"
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    loads = [load for load in machine["load"] if load is not None]
+    busy = ""
+    if loads:
+        busy = f" Load: {' to '.join(f'{load:g}' for load in loads)}"
+        busy += f"; {BUSY}" if machine.get("clock", "wall") == "wall" and max(loads) > 2 * machine["cores"] else "."
+    seconds = " Processor seconds of one thread, not the clock's." if machine.get("clock") == "processor" else ""
+    sizes = " Quick sizes." if part.quick else ""
+    kind = f"{machine['processor']}, {machine['system']}"
+    return f"{machine['cores']} core(s) used ({kind}){memory}; {versions}.{seconds}{busy}{sizes}"
+
+
+def _release(part: Part) -> list[Table]:
+    others = release.METHODS[1:]
+    rows = tuple(
+        (
+            size_of(int(r.shape["n_records"])),
+            str(r.shape["n_columns"]),
+            str(r.shape["n_clusters"]),
+            short(r.seconds[release.OURS]),
+            *(LEFT_OUT if name in r.facts["left_out"] else short(r.ratio(name, release.OURS)) for name in others),
+        )
+        for r in part.races
+    )
+    exponents = part.facts["growth"]["exponents"]
+    names = {"n_records": "N", "n_columns": "d", "n_clusters": "K"}
+    law = ", ".join(f"{names[key]}^{value:.2f}" for key, value in exponents.items())
+    note = (
+        f"Each line is one run in turns; at most {size_of(part.facts['max_values'])} values. Left out: what by its "
+        f"time on a tenth of the records would take more than {release.LONGEST:g} s a run, and "
+        f"MiniBatchKMeans above {size_of(release.MOST_FOR_MINI_BATCH)} records, where it may stop after a minute or "
+        "after five. Fitted growth of release "
+        f"({' and '.join(size_of(n) for n in part.facts['growth']['sizes'])} records): "
+        f"{law}, typically within a factor of {part.facts['growth']['misfit']:.2f}."
+    )
+    shapes = Table(
+        title=f"Release of {part.facts['n_rounds']} rounds: seconds, and how many times as long the others take",
+        header=("N", "d", "K", "release, s", *others),
+        rows=rows,
+        note=note,
+    )
+    return [shapes, _memory(part), _roofline(part)]
+
+
+def _memory(part: Part) -> Table:
+    memory = part.facts["memory"]
+    n, d, k = memory["shape"]
+    return Table(
+        title=f"Peak memory above the records ({size_of(n)} x {d}, {memory['records']:.0f} MB; K = {k}), fresh process",
+        header=("method", "MB"),
+        rows=tuple((name, f"{value:.0f}") for name, value in memory["megabytes"].items()),
+        left=1,
+    )
+
+
+def _roofline(part: Part) -> Table:
+    roof = part.facts["roofline"]
+    rows = tuple(
+        (
+            point["what"],
+            str(point["n_columns"]),
+            str(point["n_clusters"] or ""),
+            str(point["bytes"]),
+            str(point["operations"]),
+            short(point["seconds"] * 1e9),
+            f"{100 * point['memory']:.0f} %",
+            f"{100 * point['arithmetic']:.0f} %",
+            "memory" if point["memory"] > point["arithmetic"] else "arithmetic",
+        )
+        for point in roof["points"]
+    )
+    note = (
+        f"Measured here, all cores: {roof['bandwidth'] / 1e9:.1f} GB/s read (sum), {roof['copy'] / 1e9:.1f} GB/s "
+        f"copied (both ways), {roof['arithmetic'] / 1e9:.1f} billion operations a second in single precision (half of "
+        "a matrix product's)."
+    )
+    header = ("kernel", "d", "K", "bytes", "operations", "ns a record", "of bandwidth", "of arithmetic", "nearer limit")
+    return Table(title="Roofline: what one record asks for, and the share of each limit", header=header, rows=rows,
+                 note=note, left=1)  # fmt: skip
+
+
+def _inference(part: Part) -> list[Table]:
+    methods = (inference.MAXENT, inference.MCMC, inference.YARDSTICK)
+    rows = tuple(
+        (
+            *(str(r.shape[key]) for key in ("n_rounds", "n_clusters", "n_columns", "n_points", "n_rows")),
+            *(short(r.seconds[name]) for name in methods),
+            *(short(r.ratio(name, inference.YARDSTICK)) for name in methods[:2]),
+        )
+        for r in part.races
+    )
+    laws = []
+    for method, growth in part.facts["growth"].items():
+        names = {"n_rows": "values", "n_points": "support"}
+        law = " ".join(f"{names[key]}^{value:.2f}" for key, value in growth["exponents"].items())
+        laws.append(f"{method} {law} (within a factor of {growth['misfit']:.2f})")
+    return [
+        Table(
+            title=f"Inference: seconds; k-means with 10 starts on the {size_of(part.facts['n_records'])} raw records",
+            header=("T", "K", "d", "support", "values", "maxent, s", "mcmc, s", "k-means, s", "maxent / k-means",
+                    "mcmc / k-means"),
+            rows=rows,
+            note=f"mcmc: {size_of(part.facts['n_steps'])} steps. Fitted growth: {'; '.join(laws)}.",
+        )
+    ]  # fmt: skip
+
+
+def _streaming(part: Part) -> list[Table]:
+    rows = []
+    for r in part.races:
+        ours, scan = r.seconds[streaming.ROUND], r.seconds[streaming.SCAN]
+        memory = r.facts["megabytes"]
+        rows.append(
+            (
+                str(r.shape["dtype"]),
+                size_of(int(r.shape["n_records"])),
+                short(ours),
+                short(scan),
+                short(r.ratio(streaming.SCAN, streaming.ROUND)),
+                f"{memory[streaming.ROUND]:.0f}",
+                f"{memory[streaming.SCAN]:.0f}",
+            )
+        )
+    d, k = streaming.N_COLUMNS, streaming.N_CLUSTERS
+    return [
+        Table(
+            title=f"A folder of Parquet files ({d} columns, K = {k}): one round against pyarrow's scan and sum",
+            header=("columns", "N", "round, s", "scan, s", "throughput / scan's", "round, MB", "scan, MB"),
+            rows=tuple(rows),
+            note="MB: peak memory of a fresh process above its imports.",
+            left=1,
+        )
+    ]
+
+
+def _spark(part: Part) -> list[Table]:
+    if not part.races:
+        return []
+    rows = tuple(
+        (
+            "Parquet files" if r.shape["held"] == "files" else "cached by Spark",
+            size_of(int(r.shape["n_records"])),
+            str(r.shape["n_partitions"]),
+            short(r.seconds[spark.SPARK]),
+            short(r.seconds[spark.LOCAL]),
+            short(r.ratio(spark.SPARK, spark.LOCAL)),
+            "yes" if r.facts["agree"] else "NO",
+            short(r.facts["shuffled_bytes"] / 1e3),
+        )
+        for r in part.races
+    )
+    cores = part.races[0].facts["cores"]
+    return [
+        Table(
+            title=f"One round on Spark with {cores} cores of this machine, and without Spark from the Parquet files",
+            header=(
+                "records",
+                "N",
+                "partitions",
+                "Spark, s",
+                "local, s",
+                "Spark / local",
+                "equal totals",
+                "shuffled, kB",
+            ),
+            rows=rows,
+            left=1,
+        )
+    ]
+
+
+def cluster_tables(part: Part) -> list[Table]:
+    """The cost of a partition, and what it means for a cluster."""
+    facts = part.facts
+    costs = [("without Spark", facts["partition"])]
+    if "spark" in facts:
+        costs.append(("on Spark", facts["spark"]))
+    cost_rows = tuple(
+        (name, short(c["per_record"] * 1e9), short(c["per_task"] * 1e3), short(c["per_job"] * 1e3)) for name, c in costs
+    )
+    d, k = facts["n_columns"], facts["n_clusters"]
+    measured = Table(
+        title=f"Cost of a partition for one core (d = {d}, K = {k})",
+        header=("", "ns a record", "ms a task", "ms a round"),
+        rows=cost_rows,
+        left=1,
+    )
+    cores = list(facts["projection"][0]["minutes"])
+    rows = tuple(
+        (
+            size_of(row["n_records"]),
+            f"{row['n_tasks']:,}",
+            short(row["core_hours"]),
+            *(_minutes(row, n) for n in cores),
+            short(row["shuffle_bytes"] / 1e6),
+            short(row["driver_bytes"] / 1e3),
+            f"{row['failed_attempts']:,}",
+        )
+        for row in facts["projection"]
+    )
+    projected = Table(
+        title="Five rounds, projected: minutes by the formula, and in brackets by simulation",
+        header=("N", "tasks a round", "core hours", *(f"{int(n):,} cores" for n in cores), "shuffle, MB a round",
+                "driver, kB in all", "failed attempts a round"),
+        rows=rows,
+        note=f"From the cost {'on' if facts['projection_from'] == 'spark' else 'without'} Spark.",
+    )  # fmt: skip
+    return [measured, projected]
+
+
+def _minutes(row: dict[str, Any], cores: str) -> str:
+    return f"{short(row['minutes'][cores])} ({short(row['simulated_minutes'][cores])})"
+
+
+def markdown(tables: Sequence[Table]) -> str:
+    """Tables as Markdown.
+
+    >>> print(markdown([Table(title="Times", header=("a", "b"), rows=(("x", "1"),), left=1)]))
+    **Times**
+    <BLANKLINE>
+    | a | b |
+    |---|--:|
+    | x | 1 |
+    <BLANKLINE>
+    """
+    parts = []
+    for table in tables:
+        rule = "|".join("---" if j < table.left else "--:" for j in range(len(table.header)))
+        lines = [f"**{table.title}**", "", f"| {' | '.join(table.header)} |", f"|{rule}|"]
+        lines += [f"| {' | '.join(row)} |" for row in table.rows]
+        lines += ["", table.note] if table.note else []
+        parts.append("\n".join([*lines, ""]))
+    return "\n".join(parts)
