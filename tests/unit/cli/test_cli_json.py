@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.main import get_command
+from commands import all_commands
 from typer.testing import CliRunner
 
 from recoup import Transcript, infer
@@ -121,15 +121,6 @@ def test_the_choices_of_the_sampler_reach_it(answers):
         assert found["log_likelihood_trace"] == [trace.tolist() for trace in same.log_likelihood_trace]
         usual = answers(*given)["diagnostics"]
         assert (found["log_likelihood_trace"] == usual["log_likelihood_trace"]) == (not typed)
-
-
-def all_commands():
-    """Every command by the words that call it."""
-    found = {}
-    for name, command in get_command(app).commands.items():
-        parts = getattr(command, "commands", None)
-        found |= {name: command} if parts is None else {f"{name} {part}": inner for part, inner in parts.items()}
-    return found
 
 
 @pytest.mark.parametrize("words", all_commands())

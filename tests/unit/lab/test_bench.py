@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from recoup.cli.bench import Which
 from threadpoolctl import threadpool_info, threadpool_limits
 from typer.testing import CliRunner
 
@@ -31,6 +30,7 @@ from recoup_lab.bench.results import PARTS, Part, Race
 from recoup_lab.bench.roofline import pass_load
 from recoup_lab.bench.rules import Rules
 from recoup_lab.bench.timing import race, stopwatch
+from recoup_lab.commands.bench import Which
 
 # ---- timing and memory ----
 

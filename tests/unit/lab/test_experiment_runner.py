@@ -17,9 +17,9 @@ import pytest
 from typer.testing import CliRunner
 
 from recoup._files import exclusive
-from recoup.cli import experiment as command
 from recoup.cli.app import app
 from recoup.errors import DataError, FileInUseError, ParameterError
+from recoup_lab.commands import experiment as command
 from recoup_lab.experiments import METHODS, SETS, Plan, run_experiment
 from recoup_lab.experiments.results import read_results, write_results
 from recoup_lab.experiments.runner import RUNS_FILE, finished_runs, load_extension

@@ -1,0 +1,19 @@
+"""Every command of the command line, those of other packages too, as tests go through them."""
+
+from typing import Any
+
+from typer import Context
+from typer.main import get_command
+
+from recoup.cli.app import app
+
+
+def all_commands() -> dict[str, Any]:
+    """Every command by the words that call it."""
+    group, found = get_command(app), {}
+    context = Context(group)
+    for name in group.list_commands(context):  # type: ignore[attr-defined]
+        command = group.get_command(context, name)  # type: ignore[attr-defined]
+        parts = getattr(command, "commands", None)
+        found |= {name: command} if parts is None else {f"{name} {part}": inner for part, inner in parts.items()}
+    return found
