@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from recoup.maxent.newton import solve
-from recoup.maxent.rows import DenseRows, Partition, SparseRows
+from recoup.queries.base import Partition
 
 
 @st.composite
@@ -26,9 +26,7 @@ def problems(draw):
         else:
             contribution = rng.normal(size=(m, 4)) * (rng.random((m, 4)) < 0.5)
             sparse = kind == "sparse"
-            blocks.append(
-                SparseRows(contribution=csr_array(contribution)) if sparse else DenseRows(contribution=contribution)
-            )
+            blocks.append(csr_array(contribution) if sparse else contribution)
             matrices.append(contribution.T)
     a = np.concatenate(matrices)
     total = draw(st.sampled_from([1e-3, 1.0, 50.0, 1e5]))

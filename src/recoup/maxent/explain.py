@@ -9,28 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from recoup.maxent.newton import Solution, solve
-from recoup.maxent.rows import Block, DenseRows, Partition, SparseRows
-from recoup.queries.base import Array, Query, rows_in_blocks
-from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery, HistogramQuery
+from recoup.queries.base import Array, rows_of
 from recoup.transcript.transcript import Round
-
-
-def rows_of(query: Query, points: Array) -> list[Block]:
-    """A query's contributions on support points, as rows for the solver."""
-    if isinstance(query, VoronoiQuery):
-        cells = query.cells(points)
-        values = None if query.sums == "none" else query.values(points, cells)
-        return [Partition(cells=cells, n_cells=query.n_cells, values=values)]
-    if isinstance(query, GridQuery):
-        return [Partition(cells=query.marginal.cells(points), n_cells=query.size)]
-    if isinstance(query, HistogramQuery):
-        return [Partition(cells=m.cells(points), n_cells=m.size) for m in query.marginals]
-    rows = rows_in_blocks(query, points)
-    return [SparseRows(contribution=rows) if isinstance(rows, csr_array) else DenseRows(contribution=rows)]
 
 
 def explain(

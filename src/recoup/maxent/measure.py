@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 
 from recoup.domain import uniform_points
 from recoup.maxent.correction import corrected, solved_and_settled
-from recoup.maxent.explain import rows_of
 from recoup.maxent.fine_grid import coarse_cells, reachable_cells
 from recoup.maxent.newton import Solution, solve
 from recoup.maxent.records import records_of
-from recoup.maxent.rows import Block, Partition
-from recoup.queries.base import Array
+from recoup.queries.base import Array, Partition, RowBlock, rows_of
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.transcript.context import Context
@@ -166,12 +164,12 @@ def total_of(context: Context, rounds: Sequence[Round]) -> float:
 
 def observations(
     context: Context, rounds: Sequence[Round], points: Array, total: float
-) -> tuple[list[Block], Array, Array, NDArray[np.str_]]:
+) -> tuple[list[RowBlock], Array, Array, NDArray[np.str_]]:
     """Stack the rounds' rows on a support, with their answers, noise scales and the law of their noise.
 
     A fine grid is read in blocks of cells, empty ones of which drop out.
     """
-    blocks: list[Block] = []
+    blocks: list[RowBlock] = []
     observed, scales = [np.empty(0)], [np.empty(0)]
     laws = [np.empty(0, dtype="<U8")]
     for answered in rounds:

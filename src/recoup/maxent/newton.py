@@ -23,7 +23,8 @@ from threadpoolctl import ThreadpoolController
 
 from recoup.errors import ParameterError
 from recoup.kernels import maxent as kernels
-from recoup.maxent.rows import Block, Floats, Integers, Partition, Rows, merged_by_signature, packed
+from recoup.maxent.rows import Floats, Integers, Rows, merged_by_signature, packed
+from recoup.queries.base import Partition, RowBlock
 
 # A Cholesky factorisation beats conjugate gradients up to here, because rounds are nearly collinear by design.
 _DENSE_ROWS = 3000
@@ -156,7 +157,7 @@ class _Problem:
 
 
 def solve(
-    blocks: Sequence[Block],
+    blocks: Sequence[RowBlock],
     observed: npt.ArrayLike,
     scales: npt.ArrayLike,
     base: npt.ArrayLike,
@@ -294,16 +295,16 @@ def _ascend(problem: _Problem, u: Floats, wanted_gap: float, max_steps: int) -> 
 
 
 def _check(
-    blocks: Sequence[Block], y: Floats, b: Floats, base: Floats, temperature: float, noise: object, tolerance: float
+    blocks: Sequence[RowBlock], y: Floats, b: Floats, base: Floats, temperature: float, noise: object, tolerance: float
 ) -> npt.NDArray[np.bool_]:
     """Refuse input that has no solution; returns which rows have Gaussian noise."""
-    n_rows = sum(block.size for block in blocks)
+    n_rows = sum(block.shape[1] for block in blocks)
     if not blocks or n_rows == 0:
         raise ParameterError("there are no rows to explain: pass at least one block with at least one row")
     if y.shape != (n_rows,) or b.shape != (n_rows,):
         raise ParameterError(f"the blocks have {n_rows} rows, but observed is {y.shape} and scales is {b.shape}")
-    if any(block.n_points != base.size for block in blocks):
-        raise ParameterError(f"base has {base.size} points, but the blocks have {[k.n_points for k in blocks]}")
+    if any(block.shape[0] != base.size for block in blocks):
+        raise ParameterError(f"base has {base.size} points, but the blocks have {[k.shape[0] for k in blocks]}")
     if not (np.all(np.isfinite(y)) and np.all(np.isfinite(b)) and np.all(b > 0)):
         raise ParameterError("observed must be finite, and scales finite and positive")
     if base.size == 0 or not (np.all(np.isfinite(base)) and np.all(base > 0)):

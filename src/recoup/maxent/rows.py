@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -18,6 +17,7 @@ from scipy.sparse import csr_array
 
 from recoup.kernels import maxent as kernels
 from recoup.kernels.threads import n_threads
+from recoup.queries.base import Partition, RowBlock
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -25,87 +25,17 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 _THREADED_WORK = 4_000_000  # products in a Gram matrix below which a second thread does not pay
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Partition:
-    """Rows of a query that puts every support point into one cell: all counts, then all sums, cell by cell.
-
-    Attributes:
-        cells: (m,) the cell of every support point.
-        n_cells: the number of cells, empty ones included.
-        values: (m, d) what each point adds to the sums of its cell, or None for counts alone.
-    """
-
-    cells: npt.NDArray[np.integer]
-    n_cells: int
-    values: Floats | None = None
-
-    @property
-    def n_points(self) -> int:
-        """The number of support points."""
-        return len(self.cells)
-
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return self.n_cells * (1 if self.values is None else 1 + self.values.shape[1])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparseRows:
-    """Rows of any query whose contribution touches few rows.
-
-    Attributes:
-        contribution: (m, size) one line per support point.
-    """
-
-    contribution: csr_array
-
-    @property
-    def n_points(self) -> int:
-        """The number of support points."""
-        return int(self.contribution.shape[0])
-
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return int(self.contribution.shape[1])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DenseRows:
-    """Rows of any query whose contribution touches every row.
-
-    Attributes:
-        contribution: (m, size) one line per support point.
-    """
-
-    contribution: Floats
-
-    @property
-    def n_points(self) -> int:
-        """The number of support points."""
-        return len(self.contribution)
-
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return int(self.contribution.shape[1])
-
-
-Block: TypeAlias = Partition | SparseRows | DenseRows
-
-
-def dense_rows(blocks: Sequence[Block], n_points: int) -> Floats:
+def dense_rows(blocks: Sequence[RowBlock], n_points: int) -> Floats:
     """The rows of all blocks as one dense array, (n_points, R): for readers that need a point's whole contribution."""
-    rows = np.zeros((n_points, sum(block.size for block in blocks)))
+    rows = np.zeros((n_points, sum(block.shape[1] for block in blocks)))
     start, every = 0, np.arange(n_points)
     for block in blocks:
-        part = rows[:, start : start + block.size]
-        start += block.size
-        if isinstance(block, DenseRows):
-            part[:] = block.contribution
-        elif isinstance(block, SparseRows):
-            part[:] = block.contribution.toarray()
+        part = rows[:, start : start + block.shape[1]]
+        start += block.shape[1]
+        if isinstance(block, np.ndarray):
+            part[:] = block
+        elif not isinstance(block, Partition):
+            part[:] = block.toarray()
         else:
             part[every, block.cells] = 1.0
             if block.values is not None:
@@ -145,7 +75,7 @@ class Rows(Protocol):
         """The products of rows of the same cell, one tile a cell."""
 
 
-def packed(blocks: Sequence[Block]) -> Rows:
+def packed(blocks: Sequence[RowBlock]) -> Rows:
     """Choose the layout for a stack of blocks."""
     partitions = [block for block in blocks if isinstance(block, Partition)]
     values = [block.values for block in partitions if block.values is not None]
@@ -158,7 +88,7 @@ class GroupedRows:
     """Partitions that add the same values of a point, or its count alone: points grouped by their tuple of cells."""
 
     def __init__(self, blocks: Sequence[Partition], values: Floats | None) -> None:
-        m = blocks[0].n_points
+        m = blocks[0].shape[0]
         cells = np.stack([block.cells for block in blocks], axis=1).astype(np.int64)
         self.points = np.lexsort(cells.T[::-1])
         cells = cells[self.points]
@@ -167,8 +97,8 @@ class GroupedRows:
         self._values = np.ones((m, 1 if values is None else 1 + values.shape[1]))
         if values is not None:
             self._values[:, 1:] = values[self.points]
-        self._width = np.array([block.size // block.n_cells for block in blocks])
-        sizes = np.array([block.size for block in blocks])
+        self._width = np.array([block.shape[1] // block.n_cells for block in blocks])
+        sizes = np.array([block.shape[1] for block in blocks])
         first = np.cumsum(sizes) - sizes
         self._row = first + self._width * cells[self._start[:-1]]
         self.size = int(sizes.sum())
@@ -211,27 +141,27 @@ class GroupedRows:
 class RunRows:
     """Any mix of blocks: sparse rows as runs, points sorted by cell, then the dense rows."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        m = blocks[0].n_points
+    def __init__(self, blocks: Sequence[RowBlock]) -> None:
+        m = blocks[0].shape[0]
         self.points = _sorted_by_cells(blocks, m)
-        starts = np.cumsum([0, *(b.size for b in blocks)])
+        starts = np.cumsum([0, *(b.shape[1] for b in blocks)])
         self.size = int(starts[-1])
-        sparse = [(b, int(s)) for b, s in zip(blocks, starts, strict=False) if not isinstance(b, DenseRows)]
-        dense = [(b, int(s)) for b, s in zip(blocks, starts, strict=False) if isinstance(b, DenseRows)]
+        sparse = [(b, int(s)) for b, s in zip(blocks, starts, strict=False) if not isinstance(b, np.ndarray)]
+        dense = [(b, int(s)) for b, s in zip(blocks, starts, strict=False) if isinstance(b, np.ndarray)]
         pieces, first = [], 0
         for block, start in sparse:
             if isinstance(block, Partition):
                 pieces.append(_pack_partition(block, self.points, first, start))
             else:
                 pieces.append(_pack_sparse(block, self.points, first, start))
-            first += block.size
+            first += block.shape[1]
         self.n_sparse, n_dense = first, self.size - first
         self.dense = np.empty((m, n_dense))
         if dense:
-            np.concatenate([b.contribution for b, _ in dense], axis=1, out=self.dense)
+            np.concatenate([b for b, _ in dense], axis=1, out=self.dense)
             self.dense = self.dense[self.points]
         # external[r] is the caller's number of the kernels' row r
-        self.external = np.concatenate([p.external for p in pieces] + [np.arange(s, s + b.size) for b, s in dense])
+        self.external = np.concatenate([p.external for p in pieces] + [np.arange(s, s + b.shape[1]) for b, s in dense])
         self.tile_row = np.concatenate([*(p.tile_row for p in pieces), np.arange(first, self.size)])
         self.tile_length = np.concatenate([*(p.tile_length for p in pieces), np.ones(n_dense, np.int64)])
         self.runs = _interleave(pieces, m)
@@ -300,7 +230,7 @@ class _Piece(NamedTuple):
     tile_length: Integers
 
 
-def _sorted_by_cells(blocks: Sequence[Block], m: int) -> Integers:
+def _sorted_by_cells(blocks: Sequence[RowBlock], m: int) -> Integers:
     """An order of the points in which neighbours share cells, which keeps Gram tiles in cache."""
     key, room = np.zeros(m, np.int64), 2**62
     for block in blocks:
@@ -322,7 +252,7 @@ def _external(n_cells: int, width: int, start: int) -> Integers:
 
 def _pack_partition(block: Partition, points: Integers, first: int, start: int) -> _Piece:
     m, k = len(points), block.n_cells
-    width = block.size // k
+    width = block.shape[1] // k
     value = np.ones((m, width))
     if block.values is not None:
         value[:, 1:] = block.values[points]
@@ -337,17 +267,17 @@ def _pack_partition(block: Partition, points: Integers, first: int, start: int) 
     )
 
 
-def _pack_sparse(block: SparseRows, points: Integers, first: int, start: int) -> _Piece:
-    lines = csr_array(block.contribution)[points]
+def _pack_sparse(block: csr_array, points: Integers, first: int, start: int) -> _Piece:
+    lines = csr_array(block)[points]
     lines.sum_duplicates()
     return _Piece(
         per_point=np.diff(lines.indptr).astype(np.int64),
         row=first + lines.indices.astype(np.int64),
         length=np.ones(lines.nnz, np.int64),
         value=lines.data.astype(np.float64),
-        external=np.arange(start, start + block.size),
-        tile_row=np.arange(first, first + block.size),
-        tile_length=np.ones(block.size, np.int64),
+        external=np.arange(start, start + block.shape[1]),
+        tile_row=np.arange(first, first + block.shape[1]),
+        tile_length=np.ones(block.shape[1], np.int64),
     )
 
 
@@ -369,7 +299,7 @@ def _interleave(pieces: Sequence[_Piece], m: int) -> _Runs:
     return _Runs(start, row[order], length[order], offset, value)
 
 
-def merged_by_signature(blocks: Sequence[Block], base: Floats) -> tuple[list[Block], Floats, Integers]:
+def merged_by_signature(blocks: Sequence[RowBlock], base: Floats) -> tuple[list[RowBlock], Floats, Integers]:
     """Merge points that lie in the same cells throughout: counts cannot tell them apart."""
     cells = [np.asarray(b.cells) for b in blocks if isinstance(b, Partition)]
     groups = np.zeros(len(base), np.int64)
@@ -377,7 +307,7 @@ def merged_by_signature(blocks: Sequence[Block], base: Floats) -> tuple[list[Blo
         groups = np.unique(groups * (int(column.max()) + 1) + column, return_inverse=True)[1]
     members = np.zeros(int(groups.max()) + 1, np.int64)
     members[groups] = np.arange(len(base))
-    merged: list[Block] = [
+    merged: list[RowBlock] = [
         Partition(cells=b.cells[members], n_cells=b.n_cells) for b in blocks if isinstance(b, Partition)
     ]
     return merged, np.asarray(np.bincount(groups, weights=base), np.float64), groups

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -176,6 +176,36 @@ def _contribution(query: Query, x: Array) -> Array | csr_array:
 def _whole(values: Array) -> Integers:
     whole: Integers = np.clip(np.nan_to_num(np.trunc(values)), -GRID, GRID).astype(np.int64)
     return whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """Rows of a query that puts every support point into one cell: all counts, then all sums, cell by cell.
+
+    Attributes:
+        cells: (m,) the cell of every support point.
+        n_cells: the number of cells, empty ones included.
+        values: (m, d) what each point adds to the sums of its cell, or None for counts alone.
+    """
+
+    cells: NDArray[np.integer]
+    n_cells: int
+    values: Array | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of support points and of rows."""
+        return len(self.cells), self.n_cells * (1 if self.values is None else 1 + self.values.shape[1])
+
+
+# A stretch of a query's rows on m support points; arrays are (m, rows).
+RowBlock: TypeAlias = Partition | csr_array | Array
+
+
+def rows_of(query: Query, points: Array) -> list[RowBlock]:
+    """A query's contributions on support points, as rows for the solver: in its own layout, or as they are."""
+    own: Callable[[Array], list[RowBlock]] | None = getattr(query, "solver_rows", None)
+    return [rows_in_blocks(query, points)] if own is None else own(points)
 
 
 def rows_in_blocks(query: Query, points: Array) -> Array | csr_array:

@@ -30,8 +30,10 @@ from recoup.queries.base import (
     Asked,
     Block,
     Integers,
+    Partition,
     Query,
     Records,
+    RowBlock,
     Sensitivity,
     check_columns,
     check_size,
@@ -147,6 +149,12 @@ class VoronoiQuery:
         radii, norm, centers = self.radii, self.norm, self.centers
         over_row_ranges(lambda a, b: relative_values(x[a:b], cells[a:b], centers, radii, norm, values[a:b]), len(x))
         return values
+
+    def solver_rows(self, points: Array) -> list[RowBlock]:
+        """Its rows on support points: each lies in one cell."""
+        cells = self.cells(points)
+        values = None if self.sums == "none" else self.values(points, cells)
+        return [Partition(cells=cells, n_cells=self.n_cells, values=values)]
 
     def contribution(self, x: Array) -> Array | csr_array:
         """What each record of the unit domain, (n, d), adds to the answer: dense if small, CSR if large."""

@@ -20,8 +20,10 @@ from recoup.queries.base import (
     Asked,
     Block,
     Integers,
+    Partition,
     Query,
     Records,
+    RowBlock,
     Sensitivity,
     check_columns,
     check_size,
@@ -137,6 +139,10 @@ class HistogramQuery:
         each = f"a histogram of each column, {self.marginals[0].size} bins"
         return Asked("marginals", self.size, each if one_way else f"{len(self.marginals)} joint histograms")
 
+    def solver_rows(self, points: Array) -> list[RowBlock]:
+        """Its rows on support points: each lies in one cell of every marginal."""
+        return [Partition(cells=marginal.cells(points), n_cells=marginal.size) for marginal in self.marginals]
+
     def contribution(self, x: Array) -> Array | csr_array:
         """What each record of the unit domain, (n, d), adds to the answer: dense if small, CSR if large."""
         offsets = np.cumsum([0, *(m.size for m in self.marginals[:-1])])
@@ -211,6 +217,10 @@ class GridQuery:
         sides = self.sides
         shape = " x ".join(map(str, sides)) if len(sides) <= 3 else f"{sides[0]} bins in each column"
         return Asked("grid", self.size, f"counts on a grid of {shape} cells")
+
+    def solver_rows(self, points: Array) -> list[RowBlock]:
+        """Its rows on support points: each lies in one cell."""
+        return self._histogram().solver_rows(points)
 
     def contribution(self, x: Array) -> Array | csr_array:
         """What each record of the unit domain, (n, d), adds to the answer: dense if small, CSR if large."""

@@ -21,11 +21,11 @@ from recoup.inference.support_sampler import (
     sample_chains_on_support,
     sample_on_support,
 )
-from recoup.maxent.explain import noise_of, rows_of
+from recoup.maxent.explain import noise_of
 from recoup.maxent.newton import solve
 from recoup.maxent.rounds import voronoi_cells_of
-from recoup.maxent.rows import DenseRows, SparseRows, dense_rows
-from recoup.queries.base import rows_in_blocks
+from recoup.maxent.rows import dense_rows
+from recoup.queries.base import rows_in_blocks, rows_of
 from recoup.queries.moments import MomentsQuery
 from recoup.transcript.context import Request
 
@@ -52,10 +52,10 @@ def test_every_layout_of_rows_is_the_contribution(d, name):
 def test_rows_of_several_blocks_stand_side_by_side():
     points = np.random.default_rng(0).uniform(-1, 1, (30, 3))
     chosen = [queries(3)[name] for name in ("moments", "voronoi-absolute", "histogram-one-way")]
-    sparse = SparseRows(contribution=queries(3, k=40)["voronoi-relative-1"].contribution(points))
+    sparse = queries(3, k=40)["voronoi-relative-1"].contribution(points)
     blocks = [block for query in chosen for block in rows_of(query, points)]
     found = dense_rows([*blocks, sparse], 30)
-    expected = [*(dense(query, points) for query in chosen), sparse.contribution.toarray()]
+    expected = [*(dense(query, points) for query in chosen), sparse.toarray()]
     np.testing.assert_array_equal(found, np.concatenate(expected, axis=1))
 
 
@@ -72,7 +72,7 @@ def test_dense_rows_solve_the_same_problem_as_partitions(delta):
     rounds = released(recoup.KMeans(n_clusters=3, n_rounds=3), delta).rounds
     points = np.random.default_rng(1).uniform(-1, 1, (400, 2))
     fused = [block for r in rounds for block in rows_of(r.query, points)]
-    plain = [DenseRows(contribution=dense(r.query, points)) for r in rounds]
+    plain = [dense(r.query, points) for r in rounds]
     observed, scales = (np.concatenate([getattr(r, name) for r in rounds]) for name in ("noisy", "scales"))
     base = np.full(400, 7.5)
     terms = {"temperature": 0.01, "noise": noise_of(rounds), "tolerance": 1e-9}
@@ -90,7 +90,7 @@ def test_the_tolerances_certificate_covers_the_difference():
     rounds = released(recoup.KMeans(n_clusters=3, n_rounds=3)).rounds
     points = np.random.default_rng(1).uniform(-1, 1, (400, 2))
     observed, scales = (np.concatenate([getattr(r, name) for r in rounds]) for name in ("noisy", "scales"))
-    plain = [DenseRows(contribution=dense(r.query, points)) for r in rounds]
+    plain = [dense(r.query, points) for r in rounds]
     fused = [block for r in rounds for block in rows_of(r.query, points)]
     for tolerance, blocks in itertools.product((0.1, 0.01), (plain, fused)):
         rough = solve(blocks, observed, scales, np.full(400, 7.5), temperature=0.01, tolerance=tolerance)

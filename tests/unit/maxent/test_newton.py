@@ -7,17 +7,17 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from recoup.errors import ParameterError
-from recoup.inference import newton, rows
+from recoup.maxent import newton, rows
 from recoup.maxent.newton import solve
-from recoup.maxent.rows import DenseRows, Partition, SparseRows
+from recoup.queries.base import Partition
 
 
 def dense_rows(block):
     """A of one block as a matrix, written down from the definition of its rows."""
-    if isinstance(block, SparseRows):
-        return block.contribution.toarray().T
-    if isinstance(block, DenseRows):
-        return block.contribution.T
+    if isinstance(block, csr_array):
+        return block.toarray().T
+    if isinstance(block, np.ndarray):
+        return block.T
     inside = block.cells[None, :] == np.arange(block.n_cells)[:, None]
     if block.values is None:
         return inside.astype(float)
@@ -51,9 +51,9 @@ def instance(seed, m=40, kinds=("partition", "partition")):
         elif kind == "counts":
             blocks.append(Partition(cells=rng.integers(0, 5, m), n_cells=5))
         elif kind == "sparse":
-            blocks.append(SparseRows(contribution=csr_array(rng.normal(size=(m, 6)) * (rng.random((m, 6)) < 0.3))))
+            blocks.append(csr_array(rng.normal(size=(m, 6)) * (rng.random((m, 6)) < 0.3)))
         else:
-            blocks.append(DenseRows(contribution=rng.normal(size=(m, 3))))
+            blocks.append(rng.normal(size=(m, 3)))
     a = np.concatenate([dense_rows(block) for block in blocks])
     base = rng.uniform(0.5, 2, m)
     b = rng.uniform(0.5, 2, len(a))
@@ -133,7 +133,7 @@ def test_the_measure_follows_from_the_dual():
 def test_blocks_equal_their_dense_twin(noise, kinds):
     blocks, a, y, b, base = instance(5, kinds=kinds)
     ours = solve(blocks, y, b, base, temperature=0.1, noise=noise, tolerance=1e-9)
-    twin = solve([DenseRows(contribution=a.T)], y, b, base, temperature=0.1, noise=noise, tolerance=1e-9)
+    twin = solve([a.T], y, b, base, temperature=0.1, noise=noise, tolerance=1e-9)
     assert ours.dual_value == pytest.approx(twin.dual_value, abs=1e-6)
     np.testing.assert_allclose(ours.measure, twin.measure, atol=1e-4)
 
@@ -167,7 +167,7 @@ def test_a_warm_start_at_the_optimum_needs_few_steps():
 
 ONE_CELL = Partition(cells=np.zeros(3, np.int64), n_cells=1)
 EMPTY_CELLS = Partition(cells=np.array([4, 4, 4]), n_cells=9, values=np.zeros((3, 2)))
-TWINS = DenseRows(contribution=np.ones((3, 4)))
+TWINS = np.ones((3, 4))
 DEGENERATE = {
     "one row": ([ONE_CELL], [5.0], [1.0], [1.0, 1.0, 1.0]),
     "rows of zero": ([EMPTY_CELLS], np.linspace(-9, 9, 27), np.ones(27), [1.0, 2.0, 3.0]),

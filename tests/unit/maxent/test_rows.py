@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from recoup.maxent.rows import GroupedRows, Partition, RunRows, packed
+from recoup.maxent.rows import GroupedRows, RunRows, packed
+from recoup.queries.base import Partition
 
 
 def partitions(rng, m=60, d=3, cells=(4, 5, 2), with_values=(True, True, False)):
