@@ -1,19 +1,71 @@
-"""Checks of parameters that several places share."""
+"""One reading of the numbers and words that people pass as parameters; a refusal carries the parameter's name."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable
+from math import inf, isfinite
+from numbers import Integral, Real
+from typing import TypeVar
 
 from recoup.errors import ParameterError
 
-_LARGEST_WHOLE = 2**31
+ORDINARY = 2**31 - 1  # a larger number of things is a slip
+LARGEST = 2**63 - 1
+_T = TypeVar("_T")
 
 
-def positive_whole(value: object, name: str) -> int:
-    """Check that a parameter is a whole number of at least 1, and of ordinary size."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value < _LARGEST_WHOLE:
+def whole_number(value: object, name: str, *, low: int = 1, high: int = ORDINARY) -> int:
+    """Check a whole number from `low` to `high`; only an upper end below the ordinary one is worth a word.
+
+    >>> whole_number(3, "n_clusters")
+    3
+    """
+    whole = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    if whole is None or not low <= whole <= high:
         # An integer of thousands of digits cannot even be printed.
-        absurd = isinstance(value, int) and abs(value) >= _LARGEST_WHOLE
-        shown = "too large" if absurd else f"{value!r:.60}"
-        raise ParameterError(f"{name}={shown}: give a whole number of at least 1.")
-    return int(value)
+        absurd = whole is not None and (whole > max(high, ORDINARY) or abs(whole) > LARGEST)
+        span = f"of at least {low}" if high >= ORDINARY else f"from {low} to {high}"
+        raise _refusal("too large" if absurd else f"{value!r:.60}", name, f"give a whole number {span}.")
+    return whole
+
+
+def positive_number(value: object, name: str, *, high: float = inf, or_zero: bool = False) -> float:
+    """Check a finite number above 0.
+
+    >>> positive_number(0.5, "proposal_variance")
+    0.5
+    """
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else -1.0
+    if not (isfinite(number) and 0.0 <= number <= high and (or_zero or number > 0.0)):
+        what = "a number of at least 0" if or_zero else "a positive number"
+        raise _refusal(f"{value!r:.60}", name, f"give {what}{'' if high == inf else f', at most {high:,.0f}'}.")
+    return number
+
+
+def probability(value: object, name: str) -> float:
+    """Check a number between 0 and 1, both excluded.
+
+    >>> probability(0.9, "level")
+    0.9
+    """
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else -1.0
+    if not 0.0 < number < 1.0:
+        raise _refusal(f"{value!r:.60}", name, "give a number between 0 and 1.")
+    return number
+
+
+def choice(value: _T, name: str, choices: Iterable[_T], words: str | None = None) -> _T:
+    """Check that a value is one of some; `words` says which where their own names do not say enough.
+
+    >>> choice("laplace", "mechanism", ("laplace", "gaussian"))
+    'laplace'
+    """
+    known = tuple(choices)
+    if not isinstance(value, str) or value not in known:
+        listed = ", ".join(map(str, known))
+        raise _refusal(f"{value!r:.60}", name, f"choose {words or f'one of {listed}'}.")
+    return value
+
+
+def _refusal(shown: str, name: str, advice: str) -> ParameterError:
+    return ParameterError(f"{name}={shown}: {advice}", parameter=name)

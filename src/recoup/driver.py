@@ -14,6 +14,8 @@ from typing import Any, Literal
 import numpy as np
 
 from recoup._files import exclusive
+from recoup._random import entropy_of, stream
+from recoup._validate import choice
 from recoup.algorithms.base import Algorithm
 from recoup.curator.curator import Curator
 from recoup.curator.source import csv_dialect_of, open_source
@@ -28,7 +30,7 @@ from recoup.errors import (
     TranscriptError,
 )
 from recoup.privacy.ledger import Ledger
-from recoup.privacy.mechanism import Noise, SecureNoise, SimulatedNoise
+from recoup.privacy.mechanism import Noise, SecureNoise, SimulatedNoise, checked_noise
 from recoup.privacy.price import Price, as_fraction
 from recoup.transcript.context import Context, Request
 from recoup.transcript.continuation import continued
@@ -107,8 +109,7 @@ def release(
         raise ParameterError(f"path is a {type(path).__name__}: give a file name.")
     if on_round is not None and not callable(on_round):
         raise ParameterError("on_round must be a function of the number of finished rounds.")
-    if mechanism not in ("auto", "laplace", "gaussian"):
-        raise ParameterError(f'mechanism={mechanism!r}: choose "auto", "laplace" or "gaussian".')
+    choice(mechanism, "mechanism", ("auto", "laplace", "gaussian"))
     delta = as_fraction(delta, "delta", allow_zero=True)
     context = Context(
         domain=domain,
@@ -118,8 +119,7 @@ def release(
         n_records=n_records,
         records_per_person=records_per_person,
     )
-    if noise not in ("secure", "simulated"):
-        raise ParameterError(f'noise={noise!r}: choose "secure", or "simulated" for experiments.')
+    checked_noise(noise)
     source = open_source(X, domain, csv_dialect)
     context = replace(context, csv_dialect=csv_dialect_of(source))
     ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
@@ -155,23 +155,17 @@ class _Streams:
 
     def __init__(self, random_state: Any, noise: NoiseKind) -> None:
         self._noise = noise
-        if isinstance(random_state, np.random.Generator | np.random.RandomState):
-            bits = random_state.integers if isinstance(random_state, np.random.Generator) else random_state.randint
-            random_state = [int(v) for v in bits(0, 2**31, size=4)]
-        try:
-            self._entropy: Any = np.random.SeedSequence(random_state).entropy
-        except (TypeError, ValueError):
-            raise ParameterError("random_state must be a whole number of at least 0, a Generator, or None.") from None
+        self._entropy = entropy_of(random_state)
 
     def harmless(self, n_answers: int) -> np.random.Generator:
         """For the algorithm, before the answer with this number."""
-        return np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(0, n_answers)))
+        return stream(self._entropy, 0, n_answers)
 
     def noise(self, n_answers: int) -> Noise:
         """Noise for the answer with this number; secure noise never sees the seed."""
         if self._noise == "secure":
             return SecureNoise()
-        return SimulatedNoise(np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(1, n_answers))))
+        return SimulatedNoise(stream(self._entropy, 1, n_answers))
 
 
 def _drive(

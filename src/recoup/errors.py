@@ -20,7 +20,15 @@ class RecoupError(Exception):
 
 
 class ParameterError(RecoupError, ValueError):
-    """A parameter is outside what is allowed."""
+    """A parameter is outside what is allowed.
+
+    Attributes:
+        parameter: its name, where one parameter alone is to blame.
+    """
+
+    def __init__(self, message: str, *, parameter: str | None = None) -> None:
+        self.parameter = parameter
+        super().__init__(message)
 
 
 class BoundsError(ParameterError):

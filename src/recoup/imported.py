@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recoup._strict_json import TwiceError, no_constants, unique_names
+from recoup._validate import choice
 from recoup.algorithms.base import Algorithm, Clustering
 from recoup.algorithms.components import CovariancePCA, PowerPCA
 from recoup.algorithms.elsewhere import Elsewhere
@@ -95,10 +96,8 @@ def transcript_from(
     """
     if not isinstance(domain, Domain):
         raise ParameterError(f"domain is a {type(domain).__name__}: give a Box, L1Ball or L2Ball.")
-    if neighbours not in NEIGHBOURS_CLAIMED:
-        raise ParameterError(f"neighbours={neighbours!r}: choose one of {', '.join(NEIGHBOURS_CLAIMED)}.")
-    if units not in ("unit", "user"):
-        raise ParameterError(f'units={units!r}: choose "unit" or "user".')
+    choice(neighbours, "neighbours", NEIGHBOURS_CLAIMED)
+    choice(units, "units", ("unit", "user"))
     if not isinstance(simulated, bool):
         raise ParameterError("simulated must be true or false.")
     context = Context(

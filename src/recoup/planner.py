@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite, sqrt
+from math import sqrt
 
 import numpy as np
 
-from recoup._validate import positive_whole
+from recoup._validate import positive_number, whole_number
 from recoup.algorithms.kmeans.adaptive import plan_stages
 from recoup.algorithms.kmeans.hybrid import TYPICAL_OFFSET
 from recoup.algorithms.kmeans.lloyd import KMeans
@@ -188,7 +188,7 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
     (0.003, True)
     """
     n, d = context.n_records or ASSUMED_RECORDS, context.domain.n_columns
-    n_clusters = positive_whole(n_clusters, "n_clusters")
+    n_clusters = whole_number(n_clusters, "n_clusters")
     expected = None
     notes = unknown_notes(context, n_clusters)
     if context.n_records is not None and not notes:
@@ -428,9 +428,8 @@ def suggested_rounds(*, epsilon: float, n_clusters: int, n_columns: int, n_recor
     >>> suggested_rounds(epsilon=1, n_clusters=5, n_columns=2, n_records=107_000)
     7
     """
-    if not (isfinite(epsilon) and epsilon > 0):
-        raise ParameterError(f"epsilon={epsilon!r}: give a positive number.")
-    n_records = positive_whole(n_records, "n_records")
+    positive_number(epsilon, "epsilon")
+    n_records = whole_number(n_records, "n_records")
     smallest = sqrt(500.0 * n_clusters**3 * (n_columns + _count_weight(n_columns)) ** 3) / n_records
     return int(min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, epsilon // smallest)))
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from recoup._validate import positive_whole
+from recoup._validate import whole_number
 from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width
 from recoup.queries.base import MAX_SIZE
 from recoup.transcript.context import Context, Request
@@ -59,7 +59,7 @@ def plan_components(context: Context, *, n_components: int, n_rounds: int = 6) -
     >>> plan.algorithm, plan.n_rounds
     ('covariance', 1)
     """
-    d, p = context.domain.n_columns, positive_whole(n_components, "n_components")
+    d, p = context.domain.n_columns, whole_number(n_components, "n_components")
     check_width(p, context.domain)
     power = PowerPCA(n_components=p, n_rounds=n_rounds)
     # The directions are random before the first round, and typical: their bound is the one of every later round.

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from recoup._validate import positive_whole
+from recoup._validate import whole_number
 from recoup.algorithms.answers import Weighted, column_names
 from recoup.algorithms.second_moments import (
     Explained,
@@ -71,7 +71,7 @@ class CovariancePCA:
     type_name: ClassVar[str] = "pca-covariance"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_components", positive_whole(self.n_components, "n_components"))
+        object.__setattr__(self, "n_components", whole_number(self.n_components, "n_components"))
 
     @property
     def pseudo_records(self) -> float:
@@ -161,7 +161,7 @@ class PowerPCA:
 
     def __post_init__(self) -> None:
         for name in ("n_components", "n_rounds"):
-            object.__setattr__(self, name, positive_whole(getattr(self, name), name))
+            object.__setattr__(self, name, whole_number(getattr(self, name), name))
 
     @property
     def pseudo_records(self) -> float:

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import expit
 
-from recoup._validate import positive_whole
+from recoup._validate import positive_number, whole_number
 from recoup.algorithms.answers import column_names
 from recoup.algorithms.tilted import tilted_support
 from recoup.errors import ParameterError
@@ -70,11 +69,13 @@ class LogisticRegression:
     type_name: ClassVar[str] = "logistic-regression"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_rounds", positive_whole(self.n_rounds, "n_rounds"))
+        object.__setattr__(self, "n_rounds", whole_number(self.n_rounds, "n_rounds"))
         for name in ("step_size", "l2", "pseudo_records"):
-            object.__setattr__(self, name, _number(getattr(self, name), name, zero=name == "l2"))
+            object.__setattr__(
+                self, name, positive_number(getattr(self, name), name, high=_LARGEST_PARAMETER, or_zero=name == "l2")
+            )
         if self.clip is not None:
-            object.__setattr__(self, "clip", _number(self.clip, "clip"))
+            object.__setattr__(self, "clip", positive_number(self.clip, "clip", high=_LARGEST_PARAMETER))
         if self.classes is not None:
             given = self.classes
             if not isinstance(given, list | tuple) or len(given) != 2 or not all(isinstance(c, _LABEL) for c in given):
@@ -290,10 +291,3 @@ def _reach(context: Context, norm: int) -> float:
     d = context.domain.n_columns - 1
     longest = min(context.domain.sum_bound(norm), float(d) if norm == 1 else float(np.sqrt(d)))
     return 1.0 + longest if norm == 1 else float(np.sqrt(1.0 + longest**2))
-
-
-def _number(value: object, name: str, *, zero: bool = False) -> float:
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else float("nan")
-    if not (0.0 < number <= _LARGEST_PARAMETER or (zero and number == 0.0)):
-        raise ParameterError(f"{name}={value!r}: give a number {'of at least' if zero else 'above'} 0, at most 2^20.")
-    return number

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy.special import gammainc, gammaincc
 
-from recoup._validate import positive_whole
+from recoup._validate import whole_number
 from recoup.algorithms.answers import column_names
 from recoup.algorithms.kmeans.spread import spread_centers
 from recoup.domain import uniform_points
@@ -72,7 +72,7 @@ class GaussianMixture:
 
     def __post_init__(self) -> None:
         for name in ("n_components", "n_rounds"):
-            object.__setattr__(self, name, positive_whole(getattr(self, name), name))
+            object.__setattr__(self, name, whole_number(getattr(self, name), name))
         if self.n_components > MAX_SIZE // 3:
             raise ParameterError(
                 f"n_components={self.n_components}: at most {MAX_SIZE // 3} components can be represented."

@@ -91,6 +91,7 @@ def infer(
     import numpy as np
 
     from recoup._files import write_whole
+    from recoup._random import seed_for
     from recoup.algorithms.answers import column_names
     from recoup.cli import output as out
     from recoup.cli.progress import Progress
@@ -99,7 +100,6 @@ def infer(
     from recoup.inference.guard import reasons_against
     from recoup.inference.infer import infer as read
     from recoup.inference.judge import judge
-    from recoup.inference.reading import seed_for
     from recoup.report.answer import inferred_in_short, named_answer
     from recoup.report.plain import answer_of, has_clusters
     from recoup.transcript.transcript import Transcript

@@ -67,13 +67,13 @@ def report(
 
         recoup report out/transcript.json -o report.html
     """
+    from recoup._random import seed_for
     from recoup.cli import output as out
     from recoup.cli.progress import Progress
     from recoup.inference.evidence import privacy_of
     from recoup.inference.infer import infer as read
     from recoup.inference.inferred import InferredDataset
     from recoup.inference.intervals import draws_for
-    from recoup.inference.reading import seed_for
     from recoup.report.facts import without_picture
     from recoup.report.plain import answer_of, warnings_of
     from recoup.report.profiles import size_words

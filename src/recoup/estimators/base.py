@@ -1,4 +1,4 @@
-"""What all estimators share: bounds become a domain, a table becomes records, and a stream of harmless randomness."""
+"""What all estimators share: bounds become a domain and a table becomes records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from recoup._validate import positive_whole
+from recoup._validate import choice, whole_number
 from recoup.curator.source import is_path, source_of
 from recoup.curator.tables.open import Table, open_table
 from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
@@ -88,7 +88,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "delta": self.delta,
             "ledger": self.ledger,
             "records_per_person": self.records_per_person,
-            "n_records": None if self.n_records == "auto" else positive_whole(self.n_records, "n_records"),
+            "n_records": None if self.n_records == "auto" else whole_number(self.n_records, "n_records"),
             "csv_dialect": self.csv_dialect,
             "random_state": self.random_state,
             "noise": self.noise,
@@ -99,8 +99,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return {**privacy, "counted": NOT_COUNTED if self.ledger is None else COUNTED}
 
     def _check_postprocess(self) -> None:
-        if self.postprocess not in _POSTPROCESS:
-            raise ParameterError(f"postprocess={self.postprocess!r}: choose one of {', '.join(_POSTPROCESS)}.")
+        choice(self.postprocess, "postprocess", _POSTPROCESS)
 
     def _set_domain(self, domain: Domain) -> None:
         self._domain = domain
@@ -116,7 +115,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             return self.domain, X
         kind = "box" if self.domain == "auto" else self.domain
         if not isinstance(kind, str) or kind not in DOMAINS:
-            raise ParameterError(f'domain={self.domain!r}: choose "auto", {", ".join(DOMAINS)}, or give a Domain.')
+            raise ParameterError(
+                f'domain={self.domain!r}: choose "auto", {", ".join(DOMAINS)}, or give a Domain.', parameter="domain"
+            )
         refuse_text(self.bounds)
         if self.bounds is None:
             declared_bounds(None)
@@ -154,12 +155,3 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """The records in the unit domain, exactly; NaN where a value is missing or infinite."""
         rows = self._rows(X)  # says so if nothing is fitted yet
         return self._domain.to_unit(rows)
-
-
-def harmless(random_state: Any) -> np.random.Generator:
-    """A stream for inference and refit that is not the one of initial states or simulated noise."""
-    if isinstance(random_state, np.random.RandomState):
-        random_state = int(random_state.randint(2**31))
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    return np.random.default_rng(np.random.SeedSequence(random_state, spawn_key=(2,)))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import Literal
 
+from recoup._random import seed_for
 from recoup.algorithms.base import Guarded
 from recoup.errors import PostprocessDeclined
 from recoup.estimators.base import PrivateEstimator
 from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import judge, warn_of
-from recoup.inference.reading import seed_for
 from recoup.inference.refit import refit
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript

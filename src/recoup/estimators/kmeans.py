@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from recoup._validate import positive_whole
+from recoup._random import seed_for
+from recoup._validate import choice, whole_number
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
 from recoup.algorithms.kmeans.grid import GridKMeans
@@ -26,7 +27,6 @@ from recoup.inference.doubt import doubtful
 from recoup.inference.infer import METHODS, Method, infer
 from recoup.inference.intervals import Intervals, intervals
 from recoup.inference.judge import judge, warn_of
-from recoup.inference.reading import seed_for
 from recoup.inference.refit import in_order, refit
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
@@ -147,9 +147,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         if self.algorithm in RIVALS:
             return self._fit_rival(X, terms, keeps_transcript=transcript_path is not None or resume, on_round=on_round)
         algorithm = self._algorithm()
-        if self.postprocess not in ("auto", "none", *METHODS):
-            choices = ", ".join(("auto", "none", *METHODS))
-            raise ParameterError(f"postprocess={self.postprocess!r}: choose one of {choices}.")
+        choice(self.postprocess, "postprocess", ("auto", "none", *METHODS))
         domain, source = self._source(X)
         transcript = release(
             algorithm,
@@ -253,7 +251,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def _fit_rival(
         self, X: Any, terms: dict[str, Any], *, keeps_transcript: bool, on_round: Callable[[int], None] | None
     ) -> Self:
-        n_rounds = None if self.n_rounds == "auto" else positive_whole(self.n_rounds, "n_rounds")
+        n_rounds = None if self.n_rounds == "auto" else whole_number(self.n_rounds, "n_rounds")
         rival = rival_of(self.algorithm, self.n_clusters, n_rounds)
         if self.postprocess not in ("auto", "none"):
             raise ParameterError(
@@ -278,9 +276,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         return self
 
     def _algorithm(self) -> Algorithm:
-        if self.algorithm not in ("auto", "lloyd", *_PLANNED):
-            choices = ", ".join(f'"{name}"' for name in ("auto", *_PLANNED, "lloyd", *RIVALS))
-            raise ParameterError(f"algorithm={self.algorithm!r}: choose one of {choices}.")
+        choice(self.algorithm, "algorithm", ("auto", *_PLANNED, "lloyd", *RIVALS))
         if self.algorithm in _PLANNED and self.n_rounds != "auto":
             raise ParameterError(f'the {self.algorithm} algorithm plans its own rounds: leave n_rounds="auto".')
         if self.algorithm in _PLANNED and self.postprocess == "consistency":
@@ -291,7 +287,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             return _PLANNED[self.algorithm](n_clusters=self.n_clusters)
         if self.algorithm != "lloyd" and self.n_rounds == "auto" and self.postprocess not in _OF_LLOYD:
             return AdaptiveKMeans(n_clusters=self.n_clusters)
-        n_rounds = 5 if self.n_rounds == "auto" else positive_whole(self.n_rounds, "n_rounds")
+        n_rounds = 5 if self.n_rounds == "auto" else whole_number(self.n_rounds, "n_rounds")
         return KMeans(n_clusters=self.n_clusters, n_rounds=n_rounds)
 
     def _unit_centers(self) -> Array:

@@ -12,10 +12,10 @@ from scipy.special import logsumexp
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from recoup._validate import positive_whole
+from recoup._random import sampler
+from recoup._validate import whole_number
 from recoup.algorithms.mixture import GaussianMixture, Mixture, log_joint
 from recoup.driver import release
-from recoup.estimators.base import harmless
 from recoup.estimators.guarded import GuardedEstimator
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
@@ -192,8 +192,8 @@ class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[mi
             (n_samples, d) records in the user's units, and the component of each.
         """
         check_is_fitted(self)
-        n_samples = positive_whole(n_samples, "n_samples")
-        rng = harmless(self.random_state)
+        n_samples = whole_number(n_samples, "n_samples")
+        rng = sampler(self.random_state)
         components = rng.choice(len(self.weights_), size=n_samples, p=self.weights_ / self.weights_.sum())
         spread = np.sqrt(self.covariances_)[components]
         return Sample(self.means_[components] + spread * rng.standard_normal(spread.shape), components)

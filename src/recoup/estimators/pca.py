@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from recoup._validate import positive_whole
+from recoup._validate import choice, whole_number
 from recoup.algorithms.answers import Weighted
 from recoup.algorithms.component_plan import plan_components
 from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width
@@ -140,8 +140,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
             The fitted estimator.
         """
         terms = self._terms()
-        if self.algorithm not in _ALGORITHMS:
-            raise ParameterError(f"algorithm={self.algorithm!r}: choose one of {', '.join(_ALGORITHMS)}.")
+        choice(self.algorithm, "algorithm", _ALGORITHMS)
         self._check_postprocess()
         domain, source = self._source(X)
         algorithm = self._algorithm(domain)
@@ -181,7 +180,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
         return self._domain.from_unit(coordinates @ self.components_ + self._domain.to_unit(self.mean_))
 
     def _algorithm(self, domain: Domain) -> CovariancePCA | PowerPCA:
-        n_rounds = 6 if self.n_rounds == "auto" else positive_whole(self.n_rounds, "n_rounds")
+        n_rounds = 6 if self.n_rounds == "auto" else whole_number(self.n_rounds, "n_rounds")
         if self.algorithm == "covariance" and self.n_rounds != "auto":
             raise ParameterError('the covariance is asked for in one round: leave n_rounds="auto".')
         chosen = self.algorithm
@@ -192,7 +191,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
             terms = Context(domain=domain, epsilon=self.epsilon, delta=self.delta, mechanism=mechanism)
             planned = plan_components(terms, n_components=self.n_components, n_rounds=n_rounds).algorithm
             chosen = planned if self.n_rounds == "auto" else "power"
-        check_width(positive_whole(self.n_components, "n_components"), domain)
+        check_width(whole_number(self.n_components, "n_components"), domain)
         if chosen == "covariance":
             return CovariancePCA(n_components=self.n_components)
         return PowerPCA(n_components=self.n_components, n_rounds=n_rounds)

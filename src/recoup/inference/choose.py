@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from recoup._validate import positive_whole
+from recoup._random import generator
+from recoup._validate import whole_number
 from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.inference.apart import told_apart, two_would_show
-from recoup.inference.inferred import InferredDataset, seeded
+from recoup.inference.inferred import InferredDataset
 from recoup.inference.intervals import UnitData, draws_for, error_at, one_transcript, over_simulated
 from recoup.kernels.weighted_kmeans import Clustering, weighted_inertia, weighted_kmeans
 from recoup.maxent.measure import weighted_quantile
@@ -112,7 +113,7 @@ def suggest_clusters(
         if domain is not None and domain != transcript.context.domain:
             raise ParameterError("domain is another than the transcript's: leave one of the two out.")
         domain = transcript.context.domain
-    k_max = range_for(_asked(transcript)) if k_max is None else positive_whole(k_max, "k_max")
+    k_max = range_for(_asked(transcript)) if k_max is None else whole_number(k_max, "k_max")
     usual = n_draws is None
     n_draws = draws_for(level, n_draws)
     if usual and level <= _LEVEL_OF_DRAWS:
@@ -124,7 +125,7 @@ def suggest_clusters(
             f"the inferred data has {len(points)} points, too few for k_max={k_max}: lower it, or infer by "
             '"maxent", which gives data with a spread.'
         )
-    rng = seeded(random_state)
+    rng = generator(random_state)
     points = _by_range(points, weights) if domain is None else domain.to_unit(points)
     found = [_cluster(points, weights, k, _RESTARTS, rng) for k in range(1, k_max + 1)]
     loss = np.array([clustering.inertia for clustering in found])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from recoup._validate import positive_whole
+from recoup._validate import whole_number
 from recoup.algorithms.base import Approximate, Refittable
 from recoup.errors import ParameterError
 from recoup.inference.evidence import Evidence, Part
@@ -76,7 +76,7 @@ def points_for(evidence: Evidence) -> int:
     """
     if len(evidence.parts) > 1:
         return _USUAL_POINTS
-    return positive_whole(getattr(evidence.parts[0].algorithm, "support_points", _USUAL_POINTS), "support_points")
+    return whole_number(getattr(evidence.parts[0].algorithm, "support_points", _USUAL_POINTS), "support_points")
 
 
 def pseudo_records(evidence: Evidence) -> float:

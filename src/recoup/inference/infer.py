@@ -6,18 +6,18 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 
-from recoup._validate import positive_whole
+from recoup._random import generator
+from recoup._validate import choice, positive_number, whole_number
 from recoup.errors import ParameterError, PostprocessDeclined
 from recoup.inference.diagnostics import Diagnostics, residuals_of
 from recoup.inference.evidence import Evidence, evidence_of
 from recoup.inference.generic import infer_generic, points_for
 from recoup.inference.guard import reasons_against
-from recoup.inference.inferred import InferredDataset, seeded
+from recoup.inference.inferred import InferredDataset
 from recoup.inference.joint import infer_joint
 from recoup.inference.judge import judge_measure, warn_of
 from recoup.inference.sampled import SAMPLED_POINTS, Chains, Reading, sample_records, sample_support
@@ -91,20 +91,17 @@ def infer(
     >>> infer(transcript, method="consistency").points.shape
     (2, 2)
     """
-    if method not in METHODS:
-        raise ParameterError(f"method={method!r}: choose one of {', '.join(METHODS)}.")
+    choice(method, "method", METHODS)
     evidence = evidence_of(transcript)
     n_points = points_for(evidence) if n_points is None else n_points
     n_points, n_steps, n_chains = (
-        positive_whole(value, name)
+        whole_number(value, name)
         for value, name in ((n_points, "n_points"), (n_steps, "n_steps"), (n_chains, "n_chains"))
     )
-    is_number = isinstance(proposal_variance, Real) and not isinstance(proposal_variance, bool)
-    if not (is_number and np.isfinite(proposal_variance) and proposal_variance > 0):
-        raise ParameterError(f"proposal_variance={proposal_variance!r}: give a positive number.")
+    positive_number(proposal_variance, "proposal_variance")
     _check_reading(target_scale, correction, raw)
     reading = _reading(evidence, proposal_variance, target_scale, correction, raw) if method == "mcmc" else None
-    rng = seeded(random_state)
+    rng = generator(random_state)
     for reason in reasons_against(evidence) if warn and method != "consistency" else ():
         warnings.warn(reason, PostprocessDeclined, stacklevel=2)
     if method == "consistency":
@@ -125,10 +122,9 @@ def _check_reading(target_scale: object, correction: object, raw: object) -> Non
         ("target_scale", target_scale, ("auto", "one", "noise")),
         ("correction", correction, ("component", "mixture")),
     ):
-        if not (isinstance(value, str) and value in choices):
-            raise ParameterError(f"{name}={value!r:.60}: choose one of {', '.join(choices)}.")
+        choice(value, name, choices)
     if not isinstance(raw, bool | np.bool_):
-        raise ParameterError(f"raw={raw!r:.60}: give True or False.")
+        raise ParameterError(f"raw={raw!r:.60}: give True or False.", parameter="raw")
 
 
 def _reading(evidence: Evidence, variance: float, target_scale: str, correction: str, raw: bool) -> Reading | None:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from recoup._files import replacing
+from recoup._random import generator
+from recoup._validate import whole_number
 from recoup.errors import ParameterError, UnreadableFileError
 from recoup.inference.diagnostics import Diagnostics
-from recoup.inference.reading import USUAL_SEED
 from recoup.inference.verdict import Verdict
 from recoup.queries.base import Array
 from recoup.transcript.context import CSV_UNITS
@@ -35,14 +36,6 @@ _WORDS = {
     "mechanism": r"(laplace|gaussian)( and (laplace|gaussian))?",
 }
 _NUMBERS = ("epsilon", "delta", "spent")
-
-
-def seeded(random_state: Any) -> np.random.Generator:
-    """A generator of harmless randomness from what users pass as `random_state`; none is the seed of all readers."""
-    try:
-        return np.random.default_rng(USUAL_SEED if random_state is None else random_state)
-    except (TypeError, ValueError):
-        raise ParameterError("random_state must be a whole number of at least 0, a Generator, or None.") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,9 +76,8 @@ class InferredDataset:
 
     def sample(self, n: int, *, random_state: Any = None) -> Array:
         """Draw n records from the points by their weights, in the user's units; without a seed others each time."""
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-            raise ParameterError(f"n={n!r}: give a whole number of records of at least 0.")
-        rng = np.random.default_rng() if random_state is None else seeded(random_state)
+        n = whole_number(n, "n", low=0)
+        rng = np.random.default_rng() if random_state is None else generator(random_state)
         total = self.weights.sum()
         share = self.weights / total if total > 0 else np.full(len(self.weights), 1.0 / len(self.weights))
         return self.points[rng.choice(len(self.points), size=n, p=share)]

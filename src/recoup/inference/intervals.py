@@ -21,13 +21,14 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
-from recoup._validate import positive_whole
+from recoup._random import generator
+from recoup._validate import probability, whole_number
 from recoup.algorithms.base import Clustering, Refittable
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.evidence import evidence_of
 from recoup.inference.infer import Method, has_cells_alone, infer
-from recoup.inference.inferred import InferredDataset, seeded
+from recoup.inference.inferred import InferredDataset
 from recoup.inference.withheld import Withheld, withheld_from
 from recoup.kernels.threads import n_threads
 from recoup.kernels.weighted_kmeans import weighted_kmeans
@@ -138,7 +139,7 @@ def intervals(
     if not np.isfinite(centers).all():
         raise ParameterError("centers must be finite numbers.")
     n_draws = draws_for(level, n_draws)
-    rng = seeded(random_state)
+    rng = generator(random_state)
     start = domain.to_unit(centers)
     points, weights = domain.to_unit(inferred.points), inferred.weights
     size = _sizes(points, weights, start)
@@ -261,14 +262,15 @@ def draws_for(level: float, n_draws: int | None) -> int:
     >>> draws_for(0.9, None), draws_for(0.99, None)
     (39, 99)
     """
-    if not (isinstance(level, int | float) and 0.0 < level < 1.0):
-        raise ParameterError(f"level={level!r}: give a number between 0 and 1.")
+    probability(level, "level")
     needed = max(1, ceil(level / (1.0 - level) - 1e-9))
     if n_draws is None:
         return max(_DRAWS, needed)
-    n_draws = positive_whole(n_draws, "n_draws")
+    n_draws = whole_number(n_draws, "n_draws")
     if n_draws < needed:
-        raise ParameterError(f"n_draws={n_draws}: a level of {level:g} needs at least {needed} draws.")
+        raise ParameterError(
+            f"n_draws={n_draws}: a level of {level:g} needs at least {needed} draws.", parameter="n_draws"
+        )
     return n_draws
 
 

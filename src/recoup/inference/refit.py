@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from recoup._validate import positive_whole
+from recoup._random import generator
+from recoup._validate import whole_number
 from recoup.algorithms.base import Algorithm, Clustering, Refittable
 from recoup.algorithms.elsewhere import Elsewhere
 from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
-from recoup.inference.inferred import InferredDataset, seeded
+from recoup.inference.inferred import InferredDataset
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.maxent.significance import without_noise
 from recoup.queries.base import Array
@@ -80,9 +81,9 @@ def refit(
             raise ParameterError(
                 f"average_last and n_restarts are for clusterings, and this is a transcript of {algorithm.type_name}."
             )
-        return _refit_any(transcript, algorithm, inferred, seeded(random_state))
-    wanted = algorithm.n_clusters if n_clusters is None else positive_whole(n_clusters, "n_clusters")
-    average_last = positive_whole(average_last, "average_last")
+        return _refit_any(transcript, algorithm, inferred, generator(random_state))
+    wanted = algorithm.n_clusters if n_clusters is None else whole_number(n_clusters, "n_clusters")
+    average_last = whole_number(average_last, "average_last")
     if inferred is not None and average_last > 1:
         raise ParameterError("average_last is for the algorithm's own iterates: leave out the inferred data set.")
     if inferred is None:
@@ -96,11 +97,11 @@ def refit(
         return in_order(context.domain.from_unit(context.domain.clip(np.mean(iterates, axis=0))))
     if len(inferred.points) == wanted:
         return in_order(context.domain.from_unit(context.domain.to_unit(inferred.points)))
-    rng = seeded(random_state)
+    rng = generator(random_state)
     points = context.domain.to_unit(inferred.points)
     if n_restarts is None:
         n_restarts = _LLOYD_RESTARTS if isinstance(algorithm, KMeans) else _RESTARTS
-    n_restarts = positive_whole(n_restarts, "n_restarts")
+    n_restarts = whole_number(n_restarts, "n_restarts")
     weights = inferred.weights
     if inferred.method not in _AS_PUBLISHED:
         weights = without_noise(context, transcript.rounds, points, weights, wanted, rng)

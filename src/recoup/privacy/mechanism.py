@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from recoup._validate import choice
 from recoup.errors import BudgetError, ParameterError
 from recoup.privacy.price import Price
 from recoup.queries.base import Array, Sensitivity
@@ -220,6 +221,11 @@ class Gaussian:
         """What the largest of n values of noise of scale 1 exceeds with at most this probability."""
         # The tail of a Gaussian above t > 0 is at most exp(-t^2 / 2) / 2.
         return sqrt(2.0 * max(log(0.5 * n / probability), 0.0))
+
+
+def checked_noise(noise: object) -> None:
+    """Refuse a kind of noise that is not known."""
+    choice(noise, "noise", ("secure", "simulated"), '"secure", or "simulated" for experiments')
 
 
 MECHANISMS: dict[str, Laplace | Gaussian] = {"laplace": Laplace(), "gaussian": Gaussian()}

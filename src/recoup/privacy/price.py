@@ -56,7 +56,7 @@ def as_fraction(value: object, name: str, *, allow_zero: bool = False) -> Fracti
     exact = _read(value, name)
     if exact < 0 or (exact == 0 and not allow_zero):
         bound, found = ("at least" if allow_zero else "greater than"), ("zero" if exact == 0 else "negative")
-        raise BudgetError(f"{name} must be {bound} zero, but is {found}.")
+        raise _refused(name, f"must be {bound} zero, but is {found}.")
     if exact > _LARGEST or max(exact.numerator.bit_length(), exact.denominator.bit_length()) > _MOST_BITS:
         raise _absurd(name)
     return exact
@@ -74,12 +74,16 @@ def rounded_up(amount: Fraction, digits: int = 12) -> float:
 
 
 def _absurd(name: str) -> BudgetError:
-    return BudgetError(f"{name} is too large or has too many digits to be a budget; give a number of ordinary size.")
+    return _refused(name, "is too large or has too many digits to be a budget; give a number of ordinary size.")
+
+
+def _refused(name: str, why: str) -> BudgetError:
+    return BudgetError(f"{name} {why}", parameter=name if name.isidentifier() else None)
 
 
 def _read(value: object, name: str) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, (numbers.Real, Decimal, str)):
-        raise BudgetError(f"{name} must be a number, but is of type {type(value).__name__}.")
+        raise _refused(name, f"must be a number, but is of type {type(value).__name__}.")
     if isinstance(value, numbers.Rational):
         return Fraction(int(value.numerator), int(value.denominator))
     # NumPy's float64 is a float whose repr names its type; its narrower floats print their shortest decimal.
@@ -91,9 +95,9 @@ def _read(value: object, name: str) -> Fraction:
             return Fraction(text)
         decimal = Decimal(text)
     except (ValueError, ZeroDivisionError, InvalidOperation):
-        raise BudgetError(f"{name} must be a number such as 0.5, but is {text!r:.60}.") from None
+        raise _refused(name, f"must be a number such as 0.5, but is {text!r:.60}.") from None
     if not decimal.is_finite():
-        raise BudgetError(f"{name} must be finite, but is {text}.")
+        raise _refused(name, f"must be finite, but is {text}.")
     # Decimal to Fraction writes the exponent out, so it is looked at before.
     if decimal and not -_MOST_DIGITS <= decimal.adjusted() <= _MOST_DIGITS:
         raise _absurd(name)

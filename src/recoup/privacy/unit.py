@@ -8,37 +8,15 @@ no conversion of its own: the ledger makes it from the sum of rhos, which are of
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
+from recoup._validate import LARGEST, whole_number
 from recoup.errors import ParameterError
 from recoup.privacy.price import Measure, Price
 
-_LARGEST_COUNT: Final = 2**63
 _MOST_RECORDS: Final = 2**20
-
-
-def declared_count(value: object, name: str) -> int:
-    """Check a count that a person declared.
-
-    Args:
-        value: of any type.
-        name: what it counts, for the message.
-
-    Returns:
-        The count, at least 1.
-
-    >>> declared_count(3, "n_records")
-    3
-    """
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 1 <= int(value) < _LARGEST_COUNT:
-        # An integer of thousands of digits cannot even be printed.
-        absurd = isinstance(value, numbers.Integral) and abs(int(value)) >= _LARGEST_COUNT
-        shown = "too large" if absurd else f"{value!r:.60}"
-        raise ParameterError(f"{name}={shown}: give a whole number of at least 1.")
-    return int(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +38,14 @@ class Unit:
     def __post_init__(self) -> None:
         if self.kind not in ("record", "line"):
             raise ParameterError(f'a unit of kind {self.kind!r:.40} is not known: "record" and "line" are.')
-        object.__setattr__(self, "records_per_person", declared_count(self.records_per_person, "records_per_person"))
+        object.__setattr__(
+            self, "records_per_person", whole_number(self.records_per_person, "records_per_person", high=LARGEST)
+        )
         if self.records_per_person > _MOST_RECORDS:
-            raise ParameterError(f"records_per_person={self.records_per_person}: at most {_MOST_RECORDS} is supported.")
+            raise ParameterError(
+                f"records_per_person={self.records_per_person}: at most {_MOST_RECORDS} is supported.",
+                parameter="records_per_person",
+            )
 
     def __str__(self) -> str:
         some = self.records_per_person

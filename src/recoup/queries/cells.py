@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from recoup._validate import choice
 from recoup.domain import GRID, Domain
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.kernels.threads import over_row_ranges
@@ -81,8 +82,7 @@ class VoronoiQuery:
             raise ParameterError(
                 f"centers must be a (k, d) array of numbers within +-{_LARGEST_CENTER:g}, with k and d at least 1."
             )
-        if self.sums not in _SUMS:
-            raise ParameterError(f"sums={self.sums!r}: choose one of {', '.join(_SUMS)}.")
+        choice(self.sums, "sums", _SUMS)
         if self.norm not in (1, 2):
             raise ParameterError(f"norm={self.norm!r}: choose 1 (Laplace) or 2 (Gaussian).")
         centers.setflags(write=False)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from recoup._validate import whole_number
 from recoup.domain import GRID, MAX_COLUMNS, Domain
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.kernels.fixed_point import DROPPED
@@ -81,7 +82,7 @@ class MomentsQuery:
     type_name: ClassVar[str] = "moments"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", _dimension(self.dimension))
+        object.__setattr__(self, "dimension", whole_number(self.dimension, "dimension", high=MAX_COLUMNS))
         check_size(self.size)
 
     @property
@@ -177,7 +178,7 @@ class PowerQuery:
         directions = np.ascontiguousarray(self.directions, dtype=np.float64).copy()
         if directions.ndim != 2 or 0 in directions.shape or not (np.abs(directions) <= 1.0).all():
             raise ParameterError("directions must be a (d, p) array of numbers within [-1, 1], d and p at least 1.")
-        if directions.shape[1] > _dimension(directions.shape[0]):
+        if directions.shape[1] > whole_number(directions.shape[0], "dimension", high=MAX_COLUMNS):
             raise ParameterError(f"{directions.shape[1]} directions in {directions.shape[0]} columns: at most as many.")
         if (np.linalg.norm(directions, axis=0) < _SHORTEST_DIRECTION).any():
             raise ParameterError("a direction is (nearly) zero: give unit vectors.")
@@ -280,9 +281,3 @@ def _least_noise(diagonal: float, whole: float, d: int, *, norm: int) -> tuple[f
 def _sum_block(d: int, reach: _Reach) -> Block:
     l1, l2 = np.full(d, reach.l1 * _ROOM), np.full(d, sqrt(reach.squares) * _ROOM)
     return Block(name="sum", size=d, l1=l1, l2=l2)
-
-
-def _dimension(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= MAX_COLUMNS:
-        raise ParameterError(f"dimension={value!r}: give a whole number from 1 to {MAX_COLUMNS}.")
-    return int(value)

@@ -8,11 +8,12 @@ from fractions import Fraction
 from math import sqrt
 from typing import Any, Final, Literal
 
+from recoup._validate import LARGEST, choice, whole_number
 from recoup.domain import Domain
 from recoup.errors import BudgetError, ParameterError
 from recoup.privacy.mechanism import MECHANISMS, Gaussian, Laplace, integer_sensitivity
 from recoup.privacy.price import Price, as_fraction, rho_of
-from recoup.privacy.unit import Unit, declared_count
+from recoup.privacy.unit import Unit
 from recoup.queries.base import Query
 
 NEIGHBOURS = "add-remove-one-record"
@@ -54,18 +55,19 @@ class Context:
         object.__setattr__(self, "epsilon", as_fraction(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", as_fraction(self.delta, "delta", allow_zero=True))
         if self.delta >= 1:
-            raise BudgetError(f"delta is {float(self.delta):g}: it must be below 1, and far below 1 / N.")
-        if self.mechanism not in MECHANISMS:
-            raise ParameterError(f"mechanism={self.mechanism!r}: choose one of {', '.join(MECHANISMS)}.")
+            raise BudgetError(
+                f"delta is {float(self.delta):g}: it must be below 1, and far below 1 / N.", parameter="delta"
+            )
+        choice(self.mechanism, "mechanism", MECHANISMS)
         if self.mechanism == "gaussian" and self.delta == 0:
-            raise BudgetError("Gaussian noise needs delta above 0; with delta=0 use Laplace noise.")
+            raise BudgetError("Gaussian noise needs delta above 0; with delta=0 use Laplace noise.", parameter="delta")
         if self.mechanism == "gaussian" and rho_of(self.epsilon, self.delta) == 0:
             raise BudgetError("epsilon and delta are too small to pay for any Gaussian noise: give more.")
-        if self.csv_dialect is not None and self.csv_dialect not in CSV_UNITS:
-            raise ParameterError(f"csv_dialect={self.csv_dialect!r}: choose one of {', '.join(CSV_UNITS)}.")
+        if self.csv_dialect is not None:
+            choice(self.csv_dialect, "csv_dialect", CSV_UNITS)
         object.__setattr__(self, "records_per_person", self.unit.records_per_person)
         if self.n_records is not None:
-            object.__setattr__(self, "n_records", declared_count(self.n_records, "n_records"))
+            object.__setattr__(self, "n_records", whole_number(self.n_records, "n_records", high=LARGEST))
 
     @property
     def unit(self) -> Unit:

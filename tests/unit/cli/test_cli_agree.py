@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from recoup import Box, KMeans, PrivateKMeans, Transcript, infer, refit, release, suggest_clusters
+from recoup._random import seed_for
 from recoup.cli import output as out
 from recoup.cli.app import app
 from recoup.inference.doubt import doubtful
 from recoup.inference.intervals import intervals
-from recoup.inference.reading import seed_for
 from recoup.report.profiles import profile_facts
 from recoup.report.result import result_of
 

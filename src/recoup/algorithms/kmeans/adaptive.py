@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from recoup._validate import positive_whole
+from recoup._validate import whole_number
 from recoup.errors import ParameterError
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
 from recoup.maxent.measure import Measure, infer_measure, total_of, weighted_quantile
@@ -63,7 +63,7 @@ class AdaptiveKMeans:
     type_name: ClassVar[str] = "kmeans-adaptive"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_clusters", positive_whole(self.n_clusters, "n_clusters"))
+        object.__setattr__(self, "n_clusters", whole_number(self.n_clusters, "n_clusters"))
         if self.n_clusters > MAX_SIZE // 2:
             raise ParameterError(f"n_clusters={self.n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.")
 

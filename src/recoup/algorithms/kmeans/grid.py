@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from recoup._validate import positive_whole
+from recoup._validate import choice, whole_number
 from recoup.algorithms.kmeans.spread import spread_centers
 from recoup.domain import Domain
 from recoup.errors import ParameterError
@@ -60,8 +60,7 @@ class GridKMeans:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_clusters", checked_clusters(self.n_clusters))
-        if self.rule not in RULES:
-            raise ParameterError(f"rule={self.rule!r}: choose one of {', '.join(RULES)}.")
+        choice(self.rule, "rule", RULES)
 
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
         """A noisy total if no number of records is declared, then the grid; none after it."""
@@ -165,7 +164,7 @@ def check_possible(context: Context, n_clusters: int) -> None:
 
 def checked_clusters(n_clusters: object) -> int:
     """A number of clusters that a grid can hold."""
-    n_clusters = positive_whole(n_clusters, "n_clusters")
+    n_clusters = whole_number(n_clusters, "n_clusters")
     if n_clusters > MAX_SIZE // 2:
         raise ParameterError(f"n_clusters={n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.")
     return n_clusters

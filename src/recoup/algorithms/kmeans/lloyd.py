@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from recoup._validate import positive_whole
+from recoup._validate import whole_number
 from recoup.algorithms.kmeans.spread import spread_centers
 from recoup.errors import ParameterError
 from recoup.queries.base import MAX_SIZE, Array, check_size
@@ -40,7 +40,7 @@ class KMeans:
 
     def __post_init__(self) -> None:
         for name in ("n_clusters", "n_rounds"):
-            object.__setattr__(self, name, positive_whole(getattr(self, name), name))
+            object.__setattr__(self, name, whole_number(getattr(self, name), name))
         if self.n_clusters > MAX_SIZE // 2:
             raise ParameterError(f"n_clusters={self.n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.")
 

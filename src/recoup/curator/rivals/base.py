@@ -15,12 +15,13 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkab
 
 import numpy as np
 
+from recoup._random import entropy_of, stream
 from recoup.curator.source import csv_dialect_of, open_source
 from recoup.domain import Domain
 from recoup.errors import BudgetError, BudgetExceededError, ParameterError
 from recoup.kernels.fixed_point import DROPPED
 from recoup.privacy.ledger import Ledger
-from recoup.privacy.mechanism import Calibration, Laplace, Noise, SecureNoise, SimulatedNoise
+from recoup.privacy.mechanism import Calibration, Laplace, Noise, SecureNoise, SimulatedNoise, checked_noise
 from recoup.privacy.price import Price, as_fraction, rounded_up
 from recoup.privacy.selection import NoisyMax, SecureSelector, Selector, SimulatedSelector
 from recoup.queries.base import Array, Records
@@ -229,10 +230,9 @@ def release_model(
         raise ParameterError(f"ledger is a {type(ledger).__name__}: give a recoup.Ledger or its path.")
     if as_fraction(delta, "delta", allow_zero=True) > 0:
         raise BudgetError(f"{rival.type_name} spends pure epsilon and cannot use a delta: leave delta=0.")
-    if noise not in ("secure", "simulated"):
-        raise ParameterError(f'noise={noise!r}: choose "secure", or "simulated" for experiments.')
+    checked_noise(noise)
     context = Context(domain=domain, epsilon=epsilon, n_records=n_records, records_per_person=records_per_person)
-    entropy = _entropy(random_state)
+    entropy = entropy_of(random_state)
     source = open_source(X, domain, csv_dialect)
     context = replace(context, csv_dialect=csv_dialect_of(source))
     if not isinstance(source, RecordSource):
@@ -241,7 +241,7 @@ def release_model(
     if ledger is not None:
         ledger.expect(context.unit)
         _check_affordable(ledger, context)
-    harmless, protecting = (np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(i,))) for i in (0, 1))
+    harmless, protecting = (stream(entropy, i) for i in (0, 1))
     simulated = noise == "simulated"
     purse = Purse(
         context,
@@ -254,27 +254,6 @@ def release_model(
     )
     centers = rival.centers(source, purse, harmless)
     return Model(domain.from_unit(domain.clip(centers)), purse.privacy())
-
-
-def at_least_one(value: object, name: str) -> int:
-    """Check that a parameter is a whole number of at least 1.
-
-    >>> at_least_one(3, "n_clusters")
-    3
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ParameterError(f"{name}={value!r}: give a whole number of at least 1.")
-    return int(value)
-
-
-def _entropy(random_state: Any) -> Any:
-    if isinstance(random_state, np.random.Generator | np.random.RandomState):
-        bits = random_state.integers if isinstance(random_state, np.random.Generator) else random_state.randint
-        random_state = [int(v) for v in bits(0, 2**31, size=4)]
-    try:
-        return np.random.SeedSequence(random_state).entropy
-    except (TypeError, ValueError):
-        raise ParameterError("random_state must be a whole number of at least 0, a Generator, or None.") from None
 
 
 def _check_affordable(ledger: Ledger, context: Context) -> None:

@@ -25,7 +25,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.curator.rivals.base import Purse, RecordSource, at_least_one
+from recoup._validate import whole_number
+from recoup.curator.rivals.base import Purse, RecordSource
 from recoup.domain import GRID, Domain
 from recoup.kernels.fixed_point import DROPPED
 from recoup.kernels.weighted_kmeans import weighted_kmeans
@@ -61,9 +62,9 @@ class Gupt:
     type_name: ClassVar[str] = "gupt"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_clusters", at_least_one(self.n_clusters, "n_clusters"))
+        object.__setattr__(self, "n_clusters", whole_number(self.n_clusters, "n_clusters"))
         if self.n_blocks is not None:
-            object.__setattr__(self, "n_blocks", at_least_one(self.n_blocks, "n_blocks"))
+            object.__setattr__(self, "n_blocks", whole_number(self.n_blocks, "n_blocks"))
 
     def centers(self, source: RecordSource, purse: Purse, rng: np.random.Generator) -> Array:
         """The noisy average of the blocks' centres, in the unit domain."""

@@ -25,7 +25,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from recoup.curator.rivals.base import NUMBER_SHARE, Purse, RecordSource, at_least_one
+from recoup._validate import whole_number
+from recoup.curator.rivals.base import NUMBER_SHARE, Purse, RecordSource
 from recoup.domain import Domain, uniform_points
 from recoup.errors import ParameterError
 from recoup.kernels.scores import excess_totals
@@ -68,9 +69,9 @@ class PrivGene:
 
     def __post_init__(self) -> None:
         for name in ("n_clusters", "n_candidates", "n_survivors"):
-            object.__setattr__(self, name, at_least_one(getattr(self, name), name))
+            object.__setattr__(self, name, whole_number(getattr(self, name), name))
         if self.n_rounds is not None:
-            object.__setattr__(self, "n_rounds", at_least_one(self.n_rounds, "n_rounds"))
+            object.__setattr__(self, "n_rounds", whole_number(self.n_rounds, "n_rounds"))
         if self.n_survivors > self.n_candidates:
             raise ParameterError(f"n_survivors={self.n_survivors}: at most n_candidates={self.n_candidates} can be.")
 

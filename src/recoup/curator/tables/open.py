@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from recoup._validate import choice
 from recoup.curator.spark import is_spark, spark_table
 from recoup.curator.tables import memory
 from recoup.curator.tables.arrow import Block
 from recoup.curator.tables.blocks import Table
 from recoup.curator.tables.file_tables import open_path
-from recoup.errors import ColumnTypeError, DataError, ParameterError
+from recoup.errors import ColumnTypeError, DataError
 from recoup.transcript.context import CSV_UNITS
 
 __all__ = ["Block", "Table", "open_table"]
@@ -71,8 +72,7 @@ def open_table(
     >>> [block.tolist() for block in table.blocks()]
     [[[1.0, 2.0], [3.0, 4.0]]]
     """
-    if not (isinstance(csv_dialect, str) and csv_dialect in CSV_UNITS):
-        raise ParameterError(f"csv_dialect={csv_dialect!r}: choose one of {', '.join(CSV_UNITS)}.")
+    choice(csv_dialect, "csv_dialect", CSV_UNITS)
     wanted = None if columns is None else tuple(columns)
     if wanted is not None and len(set(wanted)) < len(wanted):
         twice = next(name for name, times in Counter(wanted).items() if times > 1)
