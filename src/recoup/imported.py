@@ -20,7 +20,7 @@ from recoup._strict_json import TwiceError, no_constants, unique_names
 from recoup._validate import choice
 from recoup.algorithms.base import Algorithm, Clustering
 from recoup.algorithms.components import CovariancePCA, PowerPCA
-from recoup.algorithms.elsewhere import Elsewhere
+from recoup.algorithms.imported import ImportedAlgorithm
 from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.algorithms.mixture import GaussianMixture
 from recoup.algorithms.registry import algorithm_from_json
@@ -32,7 +32,7 @@ from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.transcript.context import NEIGHBOURS, Context
 from recoup.transcript.round import Round
-from recoup.transcript.transcript import NEIGHBOURS_CLAIMED, Transcript
+from recoup.transcript.transcript import IMPORTED_NEIGHBOURS, Transcript
 
 FORMAT = "recoup-foreign"
 _FIELDS = {
@@ -96,7 +96,7 @@ def transcript_from(
     """
     if not isinstance(domain, Domain):
         raise ParameterError(f"domain is a {type(domain).__name__}: give a Box, L1Ball or L2Ball.")
-    choice(neighbours, "neighbours", NEIGHBOURS_CLAIMED)
+    choice(neighbours, "neighbours", IMPORTED_NEIGHBOURS)
     choice(units, "units", ("unit", "user"))
     if not isinstance(simulated, bool):
         raise ParameterError("simulated must be true or false.")
@@ -145,13 +145,13 @@ def load_foreign(path: str | os.PathLike[str]) -> Transcript:
     except (ValueError, RecursionError) as error:
         where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
         raise TranscriptFormatError(f"{path} is not JSON{where}.") from None
-    return foreign_from_json(value)
+    return imported_from_json(value)
 
 
-def foreign_from_json(value: object) -> Transcript:
+def imported_from_json(value: object) -> Transcript:
     """Read what `load_foreign` reads from a JSON value.
 
-    >>> foreign_from_json({"format": "recoup-foreign", "bounds": {"age": [0, 100]}, "mechanism": "laplace",
+    >>> imported_from_json({"format": "recoup-foreign", "bounds": {"age": [0, 100]}, "mechanism": "laplace",
     ...     "epsilon": 0.5, "rounds": [{"query": {"type": "grid", "sides": [4]}, "noisy": [3, 9, 8, 1], "scale": 2}]})
     Transcript(...)
     """
@@ -217,7 +217,7 @@ def _round(context: Context, item: Any, t: int, units: Units) -> Round:
         blocks = query.sensitivity(context.domain).blocks
         answer = _by_block(noisy, [(block.name, block.size) for block in blocks], "noisy")
         each = _by_block(scales, [(block.name, None) for block in blocks], "scale")
-        found = Round.elsewhere(context, query=query, noisy=answer, scales=each)
+        found = Round.of_imported(context, query=query, noisy=answer, scales=each)
         found = found if units == "unit" else _sums_in_unit(context, found)
         _check_possible(context, found, units)
         return found
@@ -290,7 +290,7 @@ def _sums_in_unit(context: Context, found: Round) -> Round:
     with np.errstate(all="ignore"):  # what overflows is refused below
         moved = (sums - middle * counts[:, None]) / half
         joined = np.hypot(sum_scales, middle * count_scales[:, None]) / half
-    return Round.elsewhere(
+    return Round.of_imported(
         context,
         query=query,
         noisy=np.concatenate([counts, moved.ravel()]),
@@ -365,15 +365,15 @@ def _algorithm(
         same = len(cells) == 1 and all(isinstance(r.query, VoronoiQuery) for r in rounds)
         last = rounds[-1].query
         means = isinstance(last, VoronoiQuery) and last.sums == "absolute"
-        return KMeans(n_clusters=cells.pop(), n_rounds=len(rounds)) if same and means else Elsewhere()
+        return KMeans(n_clusters=cells.pop(), n_rounds=len(rounds)) if same and means else ImportedAlgorithm()
     if isinstance(given, str):
-        return Elsewhere(name=given)
+        return ImportedAlgorithm(name=given)
     algorithm = algorithm_from_json(given) if isinstance(given, Mapping) else given
     if not isinstance(algorithm, Algorithm):
         raise ParameterError(
             f"algorithm is a {type(algorithm).__name__}: give one such as recoup.KMeans(n_clusters=3)."
         )
-    if isinstance(algorithm, Elsewhere):
+    if isinstance(algorithm, ImportedAlgorithm):
         return algorithm
     try:
         answer = algorithm.estimate(context, rounds)

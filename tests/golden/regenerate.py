@@ -20,7 +20,7 @@ from recoup.privacy.unit import Unit
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import FOREIGN_VERSION, SCHEMA_VERSION, Payment, Transcript
+from recoup.transcript.transcript import IMPORTED_VERSION, SCHEMA_VERSION, Payment, Transcript
 
 FOLDER = Path(__file__).parent
 RUNS = ("5f0e4d9c6a7b48f1a2c3d4e5f60718a9", "0a1b2c3d4e5f60718293a4b5c6d7e8f9")
@@ -108,7 +108,7 @@ def ledger(path: Path) -> None:
 
 if __name__ == "__main__":
     ledger(FOLDER / f"ledger-v{VERSION}.db")
-    foreign().save(FOLDER / f"foreign-v{FOREIGN_VERSION}.json")
+    foreign().save(FOLDER / f"foreign-v{IMPORTED_VERSION}.json")
     lloyd().save(FOLDER / f"lloyd-v{SCHEMA_VERSION}.json")
     hybrid().save(FOLDER / f"hybrid-v{SCHEMA_VERSION}.json")
     every_query().save(FOLDER / f"every-query-v{SCHEMA_VERSION}.json")

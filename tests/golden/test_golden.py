@@ -110,7 +110,7 @@ def test_writing_a_golden_transcript_gives_its_file_again():
 
 def test_foreign_v2():
     transcript = Transcript.load(FOLDER / "foreign-v2.json")
-    assert transcript.foreign
+    assert transcript.imported
     assert (transcript.neighbours, transcript.context.epsilon) == ("replace-one-record", Fraction(7, 10))
     assert transcript.algorithm == {"type": "kmeans-lloyd", "n_clusters": 2, "n_rounds": 3}
     grid, marginals, cells = transcript.rounds

@@ -28,7 +28,7 @@ from recoup.errors import (
     TranscriptVersionError,
     UnreadableFileError,
 )
-from recoup.imported import foreign_from_json
+from recoup.imported import imported_from_json
 from recoup.inference.inferred import InferredDataset
 from recoup.privacy import price as accounting
 from recoup.privacy.price import Price, epsilon_of_rho
@@ -280,4 +280,4 @@ def test_centres_that_overflow_are_refused_without_a_warning() -> None:
     value = {"format": "recoup-foreign", "bounds": {"x": [0, 1e-3]}, "mechanism": "laplace", "epsilon": 1}
     value |= {"units": "user", "rounds": [{"query": query, "noisy": [1, 1, 1, 1], "scale": 1}]}
     with pytest.raises(TranscriptFormatError):
-        foreign_from_json(value)
+        imported_from_json(value)

@@ -17,7 +17,7 @@ import recoup
 from recoup.cli.app import app
 from recoup.cli.exits import ExitCode
 from recoup.errors import ParameterError, TranscriptError, TranscriptFormatError
-from recoup.imported import foreign_from_json
+from recoup.imported import imported_from_json
 from recoup.inference.intervals import intervals
 from recoup.inference.refit import in_order
 from recoup.kernels.weighted_kmeans import weighted_inertia
@@ -26,7 +26,7 @@ from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.queries.gradient import LogisticGradientQuery
 from recoup.queries.mixture import MixtureQuery
 from recoup.queries.moments import MomentsQuery
-from recoup.transcript.transcript import CLAIMED, NOT_PRIVATE, Transcript, _checksum
+from recoup.transcript.transcript import IMPORTED, NOT_PRIVATE, Transcript, _checksum
 
 CENTERS = np.array([[20.0, 60.0], [70.0, 20.0], [60.0, 80.0]])
 LOW, HIGH = (0.0, 10.0), (100.0, 90.0)
@@ -73,7 +73,7 @@ GRID = {
 
 @pytest.fixture(scope="module")
 def foreign():
-    return foreign_from_json(file_of(kmeans_elsewhere(people())[0]))
+    return imported_from_json(file_of(kmeans_elsewhere(people())[0]))
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_inference_recovers_what_the_noise_took(gaussian):
     x = people()
     rounds, last = kmeans_elsewhere(x, count_scale=60.0, sum_scale=6000.0, gaussian=gaussian)
     terms = {"mechanism": "gaussian", "delta": 1e-6} if gaussian else {}
-    transcript = foreign_from_json(file_of(rounds, **terms))
+    transcript = imported_from_json(file_of(rounds, **terms))
     inferred = recoup.infer(transcript, random_state=0)
     centers = recoup.refit(transcript, inferred, random_state=0)
     ones = np.ones(len(x))
@@ -117,7 +117,7 @@ def test_the_noise_that_is_stated_decides_and_not_the_claim():
     rounds = kmeans_elsewhere(people(), sum_scale=600.0)[0]
     grid = {"query": {"type": "grid", "sides": [6, 6]}, "noisy": [80.0] * 36, "scale": 20.0}
     points = [
-        recoup.infer(foreign_from_json(file_of([*rounds, grid], epsilon=e)), random_state=0).weights for e in (0.1, 9)
+        recoup.infer(imported_from_json(file_of([*rounds, grid], epsilon=e)), random_state=0).weights for e in (0.1, 9)
     ]
     np.testing.assert_array_equal(*points)
 
@@ -179,7 +179,7 @@ def test_the_price_is_what_such_noise_would_cost_here():
 
 
 def test_rounds_alone_are_inferred_from_and_have_no_answer():
-    transcript = foreign_from_json(GRID | {"algorithm": "a survey's histogram"})
+    transcript = imported_from_json(GRID | {"algorithm": "a survey's histogram"})
     assert transcript.algorithm == {"type": "elsewhere", "name": "a survey's histogram"}
     inferred = recoup.infer(transcript, random_state=0)
     assert inferred.n_records == pytest.approx(59.25)
@@ -189,10 +189,10 @@ def test_rounds_alone_are_inferred_from_and_have_no_answer():
     with pytest.raises(ParameterError, match=r"algorithm=recoup\.AdaptiveKMeans"):
         recoup.refit(transcript, inferred, n_clusters=2)
     # What the message names works.
-    clustered = foreign_from_json(GRID | {"algorithm": recoup.AdaptiveKMeans(n_clusters=2).to_json()})
+    clustered = imported_from_json(GRID | {"algorithm": recoup.AdaptiveKMeans(n_clusters=2).to_json()})
     assert recoup.refit(clustered, recoup.infer(clustered, random_state=0), random_state=0).shape == (2, 1)
     with pytest.raises(ParameterError, match="ran elsewhere"):
-        recoup.release(recoup.algorithms.elsewhere.Elsewhere(), [[0.5]], domain=recoup.Box([0], [1]), epsilon=1)
+        recoup.release(recoup.algorithms.imported.ImportedAlgorithm(), [[0.5]], domain=recoup.Box([0], [1]), epsilon=1)
 
 
 def test_marginals_can_be_clustered_if_an_algorithm_is_named():
@@ -221,16 +221,16 @@ def test_it_is_read_together_with_a_release(foreign):
 
 
 def test_the_statement_is_a_claim(foreign):
-    assert foreign.foreign
-    assert foreign.statement == CLAIMED == foreign.privacy["statement"] == foreign.to_json()["privacy"]
-    assert "not verified by Recoup" in CLAIMED
+    assert foreign.imported
+    assert foreign.statement == IMPORTED == foreign.privacy["statement"] == foreign.to_json()["privacy"]
+    assert "not verified by Recoup" in IMPORTED
     assert (foreign.privacy["noise"], foreign.privacy["spent"]) == ("unverified", 0.5)
-    simulated = foreign_from_json(GRID | {"simulated": True})
+    simulated = imported_from_json(GRID | {"simulated": True})
     assert simulated.statement == NOT_PRIVATE
-    replaced = foreign_from_json(GRID | {"neighbours": "replace-one-record"})
+    replaced = imported_from_json(GRID | {"neighbours": "replace-one-record"})
     assert replaced.privacy["neighbours"] == "replace-one-record"
     with pytest.raises(ParameterError, match="neighbours"):
-        recoup.infer([foreign_from_json(GRID | {"rounds": [GRID["rounds"][0] | {"noisy": [1, 2, 3, 4]}]}), replaced])
+        recoup.infer([imported_from_json(GRID | {"rounds": [GRID["rounds"][0] | {"noisy": [1, 2, 3, 4]}]}), replaced])
 
 
 def test_round_trip_through_a_file(foreign, tmp_path):
@@ -270,7 +270,7 @@ def test_the_command_line_from_the_file_to_the_report(written, tmp_path, monkeyp
     assert answer.exit_code == 0, answer.stderr
     value = json.loads(answer.stdout)
     assert list(value) == ["transcript", "algorithm", "rounds", "privacy", "files"]
-    assert (value["privacy"]["statement"], value["files"]) == (CLAIMED, [str(path)])
+    assert (value["privacy"]["statement"], value["files"]) == (IMPORTED, [str(path)])
     assert [r["n_values"] for r in value["rounds"]] == [9, 9, 9]
     assert "not verified by Recoup" in answer.stderr
     table = run("import", written, "-o", path)  # made again for free
@@ -279,7 +279,7 @@ def test_the_command_line_from_the_file_to_the_report(written, tmp_path, monkeyp
     assert inferred.exit_code == 0, inferred.stderr
     assert "not verified by Recoup" in inferred.stdout
     assert "not verified by Recoup" in inferred.stderr
-    assert (tmp_path / "out" / "centers.csv").read_text().startswith(f"# {CLAIMED}\n")
+    assert (tmp_path / "out" / "centers.csv").read_text().startswith(f"# {IMPORTED}\n")
     report = run("report", path, "-o", tmp_path / "page.html", "--no-intervals")
     assert report.exit_code == 0, report.stderr
     text = (tmp_path / "page.html").read_text()
@@ -407,11 +407,11 @@ HOSTILE = [
 @pytest.mark.parametrize("change", HOSTILE, ids=lambda change: change.__name__)
 def test_an_unusable_file_is_refused(change):
     value = file_of(kmeans_elsewhere(people(200))[0])
-    foreign_from_json(value)
+    imported_from_json(value)
     change(value)
     before = set(sys.modules)
     with pytest.raises(TranscriptFormatError) as found:
-        foreign_from_json(value)
+        imported_from_json(value)
     assert len(str(found.value)) < 500
     assert set(sys.modules) == before
 
@@ -461,7 +461,7 @@ def _junk_anywhere(original, read, seed):
 
 
 def test_junk_anywhere_in_what_people_write():
-    _junk_anywhere(file_of(kmeans_elsewhere(people(200))[0]), foreign_from_json, 2)
+    _junk_anywhere(file_of(kmeans_elsewhere(people(200))[0]), imported_from_json, 2)
 
 
 def test_junk_anywhere_in_what_is_saved(foreign):
@@ -545,7 +545,7 @@ def test_units_that_cannot_be_are_refused():
         (file_of([times(rounds[0], 100.0)]), "its sums are larger"),  # of hundredths
     ):
         with pytest.raises(TranscriptFormatError, match=f"round 1: .*{words}"):
-            foreign_from_json(value)
+            imported_from_json(value)
 
 
 def test_a_query_that_is_read_in_one_unit_only_says_so():
@@ -582,7 +582,7 @@ def test_noise_is_never_taken_for_wrong_units(gaussian):
             rounds.append({"query": query, "noisy": noisy, "scale": scale})
             centers = np.clip(sums / counts[:, None], -1e4, 1e4)
         far += any(np.abs(np.array(r["query"]["centers"])[:, 1]).max() > 300 for r in rounds)
-        assert foreign_from_json(file_of(rounds, bounds={"share": [0, 1], "hours": [10, 90]}, **terms)).rounds
+        assert imported_from_json(file_of(rounds, bounds={"share": [0, 1], "hours": [10, 90]}, **terms)).rounds
     assert far > 30
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.components import CovariancePCA, PowerPCA
-from recoup.algorithms.elsewhere import Elsewhere
+from recoup.algorithms.imported import ImportedAlgorithm
 from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
 from recoup.algorithms.kmeans.grid import GridKMeans
 from recoup.algorithms.kmeans.hybrid import HybridKMeans
@@ -26,7 +26,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         GridKMeans,
         HybridKMeans,
         KMeans,
-        Elsewhere,
+        ImportedAlgorithm,
         LogisticRegression,
         GaussianMixture,
     )

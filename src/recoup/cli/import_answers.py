@@ -83,6 +83,6 @@ def _made_elsewhere(path: Path) -> bool:
     from recoup.transcript.transcript import Transcript
 
     try:
-        return Transcript.load(path).foreign
+        return Transcript.load(path).imported
     except TranscriptError:
         return False

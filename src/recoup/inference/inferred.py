@@ -20,17 +20,17 @@ from recoup.inference.diagnostics import Diagnostics
 from recoup.inference.verdict import Verdict
 from recoup.queries.base import Array
 from recoup.transcript.context import CSV_UNITS
-from recoup.transcript.transcript import CLAIMED, NEIGHBOURS_CLAIMED, NOT_PRIVATE
+from recoup.transcript.transcript import IMPORTED, IMPORTED_NEIGHBOURS, NOT_PRIVATE
 
 _WEIGHT = "weight"
 _METADATA = b"recoup"
 _MOST_VALUES = 2**26  # in one file: half a gigabyte
 # What is said of each kind of noise, the weakest first.
-STATEMENTS = {"simulated": NOT_PRIVATE, "unverified": CLAIMED, "secure": "differentially private"}
+STATEMENTS = {"simulated": NOT_PRIVATE, "unverified": IMPORTED, "secure": "differentially private"}
 # What the words of a statement may be: a file could say anything, and they are printed.
 _WORDS = {
     "noise": "|".join(STATEMENTS),
-    "neighbours": "|".join(NEIGHBOURS_CLAIMED),
+    "neighbours": "|".join(IMPORTED_NEIGHBOURS),
     "unit": r"one (record|line)|\d{1,7} (records|lines) of one person",
     "domain": r"box|l1|l2",
     "mechanism": r"(laplace|gaussian)( and (laplace|gaussian))?",

@@ -9,7 +9,7 @@ import numpy as np
 from recoup._random import generator
 from recoup._validate import whole_number
 from recoup.algorithms.base import Algorithm, Clustering, Refittable
-from recoup.algorithms.elsewhere import Elsewhere
+from recoup.algorithms.imported import ImportedAlgorithm
 from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
@@ -69,7 +69,7 @@ def refit(
     algorithm = algorithm_from_json(transcript.algorithm)
     if inferred is not None:
         _check_inferred(context, inferred)
-    if isinstance(algorithm, Elsewhere):
+    if isinstance(algorithm, ImportedAlgorithm):
         raise ParameterError(
             f"how to refit {algorithm.name!r:.80} is not known here: use the inferred data set itself, or import the "
             "answers with a clustering to refit by, such as algorithm=recoup.AdaptiveKMeans(n_clusters=3)."

@@ -140,7 +140,7 @@ def explained(
 
 def strength_of(context: Context, rounds: Sequence[Round]) -> float:
     """The epsilon of Laplace noise that a release is worth; of answers that were made elsewhere, by their noise."""
-    if not any(answered.stated is not None for answered in rounds):
+    if not any(answered.imported is not None for answered in rounds):
         return context.effective_epsilon()
     # What is claimed may be for more than these rounds, or for other neighbours: the noise itself says how far to go.
     amount = float(sum(answered.price.amount for answered in rounds))
@@ -212,7 +212,7 @@ def _coarse_grid(
     # The sum of several noises is treated as one of the same kind with the same variance. Rounding can put a point of
     # the domain's edge into a cell that no record reaches: its row is a count of nothing.
     scale = float(answered.scales[0]) * np.sqrt(np.maximum(n_merged[used], 1))
-    if answered.stated is not None:
+    if answered.imported is not None:
         squares = np.bincount(blocks[reachable], answered.scales[reachable] ** 2, minlength=query.size)
         scale = np.sqrt(np.maximum(squares[used], answered.scales.min() ** 2))
     return Partition(cells=cells.ravel(), n_cells=len(used)), np.asarray(sums[used], np.float64), scale

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from recoup.algorithms.base import Algorithm, Clustering, Refittable
-from recoup.algorithms.elsewhere import Elsewhere
+from recoup.algorithms.imported import ImportedAlgorithm
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.inference.evidence import evidence_of
@@ -64,7 +64,7 @@ def answer_of(
     True
     """
     algorithm = algorithm_from_json(transcript.algorithm)
-    if isinstance(algorithm, Elsewhere):
+    if isinstance(algorithm, ImportedAlgorithm):
         return None
     if inferred is not None and not isinstance(algorithm, Clustering | Refittable):
         return None
@@ -112,7 +112,7 @@ def gather_plain(
     method = "none" if inferred is None else inferred.method
     budget = budget_facts(transcript, inferred)
     privacy = promise_facts(transcript, inferred, lost=budget["lost"], clusters=False)
-    name = algorithm.name if isinstance(algorithm, Elsewhere) else _ALGORITHMS.get(algorithm.type_name)
+    name = algorithm.name if isinstance(algorithm, ImportedAlgorithm) else _ALGORITHMS.get(algorithm.type_name)
     return {
         "format": "recoup-report",
         "title": title or _title(algorithm, domain.n_columns, privacy["private"]),

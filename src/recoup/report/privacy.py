@@ -10,7 +10,7 @@ from recoup.inference.evidence import privacy_of, releases_behind
 from recoup.inference.inferred import InferredDataset
 from recoup.report.numbers import count, figure
 from recoup.transcript.context import CSV_MEANING
-from recoup.transcript.transcript import NEIGHBOURS_CLAIMED, NOT_PRIVATE, Transcript
+from recoup.transcript.transcript import IMPORTED_NEIGHBOURS, NOT_PRIVATE, Transcript
 
 _MECHANISMS = {
     "laplace": "integer Laplace noise on every number that was asked for",
@@ -27,7 +27,7 @@ _NOISE = {
     "simulated": "drawn from a seed: NOT PRIVATE",
     "unverified": "made elsewhere; nothing here can tell how it was drawn",
 }
-_REPLACED = NEIGHBOURS_CLAIMED[1]
+_REPLACED = IMPORTED_NEIGHBOURS[1]
 
 
 def best_guess(epsilon: float, delta: float = 0.0) -> float:

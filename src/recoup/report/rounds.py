@@ -49,8 +49,8 @@ def budget_facts(transcript: Transcript, inferred: InferredDataset | None = None
     """
     context = transcript.context
     pure = context.budget_measure == "pure"
-    foreign = transcript.foreign
-    total = float(sum(r.price.amount for r in transcript.rounds) if foreign else context.budget.amount)
+    imported = transcript.imported
+    total = float(sum(r.price.amount for r in transcript.rounds) if imported else context.budget.amount)
     rounds = []
     for t, answered in enumerate(transcript.rounds, start=1):
         weights = np.array(answered.weights, dtype=np.float64) ** (1 if pure else 2)
@@ -76,10 +76,10 @@ def budget_facts(transcript: Transcript, inferred: InferredDataset | None = None
     return {
         "measure": "epsilon" if pure else "rho",
         "total": total,
-        "spent": total if foreign else float(transcript.amount_spent),
+        "spent": total if imported else float(transcript.amount_spent),
         "epsilon": float(context.epsilon),
         "delta": float(context.delta),
-        "claimed": foreign,
+        "claimed": imported,
         "lost": lost,
         "n_others": releases_behind(transcript, inferred) - 1,
         "rounds": rounds,

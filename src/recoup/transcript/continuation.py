@@ -39,7 +39,7 @@ def continued(path: str | os.PathLike[str] | None, fresh: Transcript, ledger: Le
     if not Path(path).exists():
         return fresh, 0
     old = Transcript.load(path)
-    if old.foreign:
+    if old.imported:
         raise TranscriptError(f"{path} was made elsewhere: it can be read, and not continued.")
     if old.payment is None and old.context.csv_dialect is None and fresh.context.csv_dialect == "lines":
         # Before dialects were declared, and payments named, this was how all CSV was read.

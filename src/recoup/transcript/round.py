@@ -1,7 +1,7 @@
-"""One query with its noisy answer, and its JSON: drawn by Recoup as integers, or stated by somebody as real numbers.
+"""One query with its noisy answer, and its JSON: drawn by Recoup as integers, or imported as real numbers.
 
 What Recoup drew carries its price by OpenDP's own privacy map, and a file whose price does not follow from its noise is
-refused. What was stated elsewhere carries numbers that nobody here can check; its price is what noise of that size
+refused. What was imported carries numbers that nobody here can check; its price is what noise of that size
 would cost here, for comparison, and never a promise.
 """
 
@@ -24,7 +24,7 @@ from recoup.queries.base import Array, Query, check_columns
 from recoup.transcript.context import Context
 
 _LONGEST_FRACTION = 20_000  # characters; a hostile file must not make us parse unbounded integers
-# Of what is stated: far wider than any use, and narrow enough for the solver's arithmetic.
+# Of what is imported: far wider than any use, and narrow enough for the solver's arithmetic.
 _LARGEST_VALUE = 1e12
 _SMALLEST_SCALE, _LARGEST_SCALE = 1e-6, 1e12
 _LARGEST_RATIO = 1e12  # of a value to its noise
@@ -36,13 +36,13 @@ class Round:
 
     Attributes:
         query: what was asked.
-        integers: the noisy integer totals as they left the mechanism; none where the answer was stated.
+        integers: the noisy integer totals as they left the mechanism; none where the answer is imported.
         weights: the integer sensitivity of each block of the answer.
         scale: the noise scale of the integers.
-        price: what the round cost, by OpenDP's privacy map; of a stated answer, what such noise would cost here.
-        share: its share of the total budget; 0 where the answer was stated, as nobody knows.
+        price: what the round cost, by OpenDP's privacy map; of an imported answer, what such noise would cost here.
+        share: its share of the total budget; 0 where it is imported, as nobody knows.
         units: what one step of each integer is worth in the unit domain.
-        stated: the answer in the unit domain, where it was made elsewhere; its units are then its noise scales.
+        imported: the answer in the unit domain, where it was made elsewhere; its units are then its noise scales.
     """
 
     query: Query
@@ -52,7 +52,7 @@ class Round:
     price: Price
     share: Fraction
     units: Array = field(repr=False)
-    stated: Array | None = field(default=None, repr=False)
+    imported: Array | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -75,7 +75,7 @@ class Round:
         )  # fmt: skip
 
     @classmethod
-    def elsewhere(cls, context: Context, *, query: Query, noisy: ArrayLike, scales: ArrayLike) -> Self:
+    def of_imported(cls, context: Context, *, query: Query, noisy: ArrayLike, scales: ArrayLike) -> Self:
         """Assemble a round from an answer that was made elsewhere.
 
         Args:
@@ -91,7 +91,7 @@ class Round:
         >>> from recoup import Box
         >>> from recoup.queries.counts import GridQuery
         >>> terms = Context(domain=Box([0], [1]), epsilon=Fraction(1))
-        >>> found = Round.elsewhere(terms, query=GridQuery(sides=(2,)), noisy=[3.5, 7.25], scales=2)
+        >>> found = Round.of_imported(terms, query=GridQuery(sides=(2,)), noisy=[3.5, 7.25], scales=2)
         >>> found.noisy, found.scales, found.price.amount
         (array([3.5 , 7.25]), array([2., 2.]), Fraction(1, 2))
         """
@@ -140,14 +140,14 @@ class Round:
             price=Price(measure=context.budget_measure, amount=Fraction(amount)),
             share=Fraction(0),
             units=each,
-            stated=values,
+            imported=values,
         )
 
     @property
     def noisy(self) -> Array:
         """The noisy answer in the unit domain's units."""
-        if self.stated is not None:
-            return self.stated
+        if self.imported is not None:
+            return self.imported
         return np.array([float(v) for v in self.integers]) * self.units
 
     @property
@@ -184,19 +184,19 @@ class Round:
         """
         draw = rng.laplace if self.mechanism == "laplace" else rng.normal
         steps = exact / self.units + self.scale * draw(size=len(exact))
-        if self.stated is not None:
-            return replace(self, stated=steps * self.units)
+        if self.imported is not None:
+            return replace(self, imported=steps * self.units)
         return replace(self, integers=tuple(int(value) for value in np.rint(steps)))
 
 
 def round_to_json(r: Round, context: Context) -> dict[str, Any]:
     """A JSON value that `round_from_json` reads back."""
-    if r.stated is not None:
+    if r.imported is not None:
         scales = r.scales
         same = bool((scales == scales[0]).all())
         return {
             "query": r.query.to_json(),
-            "noisy": r.stated.tolist(),
+            "noisy": r.imported.tolist(),
             "scales": float(scales[0]) if same else scales.tolist(),
         }
     blocks, start = [], 0
@@ -215,17 +215,17 @@ def round_to_json(r: Round, context: Context) -> dict[str, Any]:
     }
 
 
-def stated_from_json(item: Mapping[str, Any], context: Context) -> Round:
+def imported_round_from_json(item: Mapping[str, Any], context: Context) -> Round:
     """Read back a round that was made elsewhere."""
     if set(item) != {"query", "noisy", "scales"}:
-        raise TranscriptFormatError("a stated round holds query, noisy and scales, and nothing else.")
+        raise TranscriptFormatError("an imported round holds query, noisy and scales, and nothing else.")
     query = query_from_json(item["query"])
     if not isinstance(item["noisy"], list):
         raise TranscriptFormatError("a round's noisy answer must be a list of numbers.")
     try:
-        return Round.elsewhere(context, query=query, noisy=item["noisy"], scales=item["scales"])
+        return Round.of_imported(context, query=query, noisy=item["noisy"], scales=item["scales"])
     except ParameterError as error:
-        raise TranscriptFormatError(f"a stated round cannot be used: {error}") from None
+        raise TranscriptFormatError(f"an imported round cannot be used: {error}") from None
 
 
 def round_from_json(item: Mapping[str, Any], context: Context) -> Round:

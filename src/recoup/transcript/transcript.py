@@ -26,14 +26,14 @@ from recoup.domain import domain_from_json
 from recoup.errors import RecoupError, TranscriptError, TranscriptFormatError, TranscriptVersionError
 from recoup.privacy.price import epsilon_of_rho, rounded_up
 from recoup.transcript.context import NEIGHBOURS, Context
-from recoup.transcript.round import Round, fraction_from_json, round_from_json, round_to_json, stated_from_json
+from recoup.transcript.round import Round, fraction_from_json, imported_round_from_json, round_from_json, round_to_json
 from recoup.version import __version__
 
 __all__ = [
-    "CLAIMED",
     "COUNTED",
-    "FOREIGN_VERSION",
     "FORMAT",
+    "IMPORTED",
+    "IMPORTED_VERSION",
     "NOT_COUNTED",
     "NOT_PRIVATE",
     "SCHEMA_VERSION",
@@ -43,15 +43,15 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 3
-FOREIGN_VERSION = 2
+IMPORTED_VERSION = 2
 _UNPAID_VERSION = 1  # which does not say who paid
 FORMAT = "recoup-transcript"
 NOT_PRIVATE = "NOT PRIVATE: simulated noise"
 COUNTED = "by a ledger"
 NOT_COUNTED = "by nothing: without a ledger this release and others of the same records are not added up"
-CLAIMED = "differential privacy is claimed by whoever made it, not verified by Recoup"
+IMPORTED = "differential privacy is claimed by whoever made it, not verified by Recoup"
 # Whose presence is hidden: what is released here is always the first, a claim may be of either.
-NEIGHBOURS_CLAIMED = (NEIGHBOURS, "replace-one-record")
+IMPORTED_NEIGHBOURS = (NEIGHBOURS, "replace-one-record")
 
 
 _DRAWN_NAME: Final = re.compile(r"[0-9a-f]{32}")
@@ -102,14 +102,14 @@ class Transcript:
     library_version: str = __version__
 
     @property
-    def foreign(self) -> bool:
+    def imported(self) -> bool:
         """Whether its answers were made elsewhere, so that its privacy is claimed and not known."""
-        return any(answered.stated is not None for answered in self.rounds)
+        return any(answered.imported is not None for answered in self.rounds)
 
     @property
     def shares_spent(self) -> Fraction:
         """The part of the total budget that is spent, answered or lost; all of it where it is only claimed."""
-        if self.foreign:
+        if self.imported:
             return Fraction(1)
         return sum((r.share for r in self.rounds), Fraction(0)) + sum(self.lost, Fraction(0)) + (self.pending or 0)
 
@@ -120,7 +120,7 @@ class Transcript:
         Answered rounds count with their price by OpenDP's privacy map, rounds that a crash lost with their whole share.
         What was made elsewhere counts with what is claimed for all of it.
         """
-        if self.foreign:
+        if self.imported:
             return self.context.budget.amount
         lost = sum(self.lost, Fraction(0)) + (self.pending or 0)
         answered = sum((r.price.amount for r in self.rounds), Fraction(0))
@@ -129,7 +129,7 @@ class Transcript:
     @property
     def epsilon_spent(self) -> Fraction:
         """What was spent as an epsilon, at the transcript's delta; lost rounds included."""
-        if self.foreign:
+        if self.imported:
             return self.context.epsilon
         amount = self.amount_spent
         return amount if self.context.budget_measure == "pure" else epsilon_of_rho(amount, self.context.delta)
@@ -137,7 +137,7 @@ class Transcript:
     @property
     def statement(self) -> str:
         """Whether this is private at all, in words that go wherever it is printed, saved or drawn."""
-        return NOT_PRIVATE if self.simulated else CLAIMED if self.foreign else "differentially private"
+        return NOT_PRIVATE if self.simulated else IMPORTED if self.imported else "differentially private"
 
     @property
     def privacy(self) -> dict[str, Any]:
@@ -153,14 +153,14 @@ class Transcript:
             "bounds": {"low": list(c.domain.low), "high": list(c.domain.high), "columns": c.domain.columns},
             "domain": c.domain.kind,
             "mechanism": c.mechanism,
-            "noise": "simulated" if self.simulated else "unverified" if self.foreign else "secure",
+            "noise": "simulated" if self.simulated else "unverified" if self.imported else "secure",
             "spent": min(rounded_up(self.epsilon_spent), float(c.epsilon)),
             "version": self.library_version,
         }
 
     def with_round(self, answered: Round) -> Transcript:
         """The transcript with one more round."""
-        if self.rounds and self.foreign != (answered.stated is not None):
+        if self.rounds and self.imported != (answered.imported is not None):
             raise TranscriptError("rounds that were made elsewhere and rounds of a release do not mix in a transcript.")
         return replace(self, rounds=(*self.rounds, answered), pending=None)
 
@@ -188,10 +188,10 @@ class Transcript:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value that `from_json` reads back."""
-        told = None if self.foreign else self.payment
+        told = None if self.imported else self.payment
         body = {
             "format": FORMAT,
-            "schema_version": FOREIGN_VERSION if self.foreign else SCHEMA_VERSION if told else _UNPAID_VERSION,
+            "schema_version": IMPORTED_VERSION if self.imported else SCHEMA_VERSION if told else _UNPAID_VERSION,
             "library_version": self.library_version,
             "privacy": self.statement,
             "simulated": self.simulated,
@@ -247,21 +247,21 @@ def _from_body(body: Mapping[str, Any]) -> Transcript:
         records_per_person=terms["records_per_person"],
         csv_dialect=terms.get("csv_dialect"),
     )
-    foreign = body["schema_version"] == FOREIGN_VERSION
-    possible = NEIGHBOURS_CLAIMED if foreign else (NEIGHBOURS,)
+    imported = body["schema_version"] == IMPORTED_VERSION
+    possible = IMPORTED_NEIGHBOURS if imported else (NEIGHBOURS,)
     if body["neighbours"] not in possible or not isinstance(body["simulated"], bool):
         raise TranscriptFormatError("the transcript's neighbours or noise are of an unknown kind.")
     if not isinstance(body["algorithm"], dict) or not isinstance(body["library_version"], str):
         raise TranscriptFormatError("the transcript's algorithm or version is of the wrong type.")
     if not isinstance(body["rounds"], list) or not isinstance(body["lost"], list):
         raise TranscriptFormatError("the transcript's rounds and lost shares must be lists.")
-    if foreign and (not body["rounds"] or body["lost"] or body["pending"] is not None):
+    if imported and (not body["rounds"] or body["lost"] or body["pending"] is not None):
         raise TranscriptFormatError("a transcript that was made elsewhere has rounds, and nothing lost or pending.")
     told = body["schema_version"] == SCHEMA_VERSION
     payment = Payment(**body["payment"]) if told else None
     if payment is not None and not payment.possible:
         raise TranscriptFormatError("the transcript's payment names no ledger and run.")
-    read_round = stated_from_json if foreign else round_from_json
+    read_round = imported_round_from_json if imported else round_from_json
     transcript = Transcript(
         context=context,
         algorithm=body["algorithm"],

@@ -28,7 +28,7 @@ from recoup.maxent.measure import infer_measure
 from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.report.facts import gather
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import CLAIMED, NOT_PRIVATE, Round
+from recoup.transcript.transcript import IMPORTED, NOT_PRIVATE, Round
 
 K = 4
 MIDDLES = np.array([[0.2, 0.2], [0.8, 0.3], [0.3, 0.8], [0.75, 0.75]])
@@ -277,7 +277,7 @@ def test_one_simulated_part_marks_all():
         domain=secure.context.domain, epsilon=0.25, rounds=[(GridQuery(sides=(2, 2)), [1, 2, 3, 4], 3)]
     )
     both = joint_privacy([secure, claimed])
-    assert (both["statement"], both["noise"], both["epsilon"], both["spent"]) == (CLAIMED, "unverified", 0.75, 0.75)
+    assert (both["statement"], both["noise"], both["epsilon"], both["spent"]) == (IMPORTED, "unverified", 0.75, 0.75)
     mixed = joint_privacy([secure, released("lloyd", delta=1e-6)])
     assert (mixed["mechanism"], mixed["delta"]) == ("laplace and gaussian", 1e-6)
     assert set(mixed) == set(secure.privacy)
@@ -291,7 +291,7 @@ def claimed(**more):
 # Of the transcript that the page is about, and of another one.
 PROMISES = {
     "secure and secure": (lambda: released("grid", noise="secure"), 1.0, "secure", "differentially private"),
-    "secure and unverified": (claimed, 0.75, "unverified", CLAIMED),
+    "secure and unverified": (claimed, 0.75, "unverified", IMPORTED),
     "secure and simulated": (lambda: released("grid"), 1.0, "simulated", NOT_PRIVATE),
     "single": (None, 0.5, "secure", "differentially private"),
 }
@@ -347,7 +347,7 @@ def test_data_of_another_release_adds_what_that_one_promises():
     part, other = released("lloyd", noise="secure"), released("grid", noise="secure", delta=1e-6)
     found = privacy_of(part, recoup.infer(other, random_state=0, n_points=500))
     assert (found["epsilon"], found["delta"], found["mechanism"]) == (1.0, 1e-6, "laplace and gaussian")
-    assert privacy_of(part, recoup.infer(claimed(), random_state=0, n_points=500))["statement"] == CLAIMED
+    assert privacy_of(part, recoup.infer(claimed(), random_state=0, n_points=500))["statement"] == IMPORTED
     assert privacy_of(part, None) == part.privacy
     # A file that says less than this transcript itself cannot be the statement of both: both are added up.
     own = recoup.infer(part, random_state=0, n_points=500)
@@ -357,7 +357,7 @@ def test_data_of_another_release_adds_what_that_one_promises():
     whole = claimed()
     vouched = recoup.infer(whole, random_state=0, n_points=500)
     vouched = replace(vouched, privacy=vouched.privacy | {"noise": "secure", "statement": "differentially private"})
-    assert privacy_of(whole, vouched)["statement"] == CLAIMED
+    assert privacy_of(whole, vouched)["statement"] == IMPORTED
     several = recoup.infer(released("grid", noise="secure", records_per_person=2), random_state=0, n_points=500)
     with pytest.raises(ParameterError, match="do not add up"):
         privacy_of(part, several)

@@ -50,7 +50,7 @@ def answered(context, query, points, weights, rng, count_scale=3.0, sum_scale=3.
         values = query.values(points, cells)
         exact.append(np.stack([np.bincount(cells, weights * v, minlength=k) for v in values.T], axis=1).ravel())
     noisy = np.concatenate(exact) + noise_of(context.mechanism, rng, scales)
-    return Round.elsewhere(context, query=query, noisy=noisy, scales=scales)
+    return Round.of_imported(context, query=query, noisy=noisy, scales=scales)
 
 
 def cells_query(rng, k, d, law, sums):
@@ -206,7 +206,7 @@ def test_points_stay_in_the_domain_and_weights_keep_their_total(domain, law):
             for sums in ("absolute", "relative")
         ]
         # Means that nothing in the domain can have, and cells that are measured as less than empty.
-        impossible = replace(told[0], stated=told[0].noisy * np.r_[-np.ones(3), np.ones(2), np.full(20, 5.0)])
+        impossible = replace(told[0], imported=told[0].noisy * np.r_[-np.ones(3), np.ones(2), np.full(20, 5.0)])
         moved = corrected(context, [*told, impossible], points, weights)
         assert np.isfinite(moved.points).all()
         assert (moved.weights >= 0).all()
@@ -242,7 +242,7 @@ def test_which_rounds_are_solved_and_which_correct():
     context = terms(d=2)
     points, weights = measure(rng, context)
     counts = answered(context, VoronoiQuery(centers=np.zeros((1, 2)), sums="none"), points, weights, rng)
-    grid = Round.elsewhere(context, query=GridQuery(sides=(2, 2)), noisy=np.ones(4), scales=1.0)
+    grid = Round.of_imported(context, query=GridQuery(sides=(2, 2)), noisy=np.ones(4), scales=1.0)
     first, second, third = (
         answered(context, cells_query(rng, 3, 2, "laplace", "relative"), points, weights, rng) for _ in range(3)
     )

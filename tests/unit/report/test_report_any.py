@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from typer.testing import CliRunner
 
 import recoup
-from recoup.algorithms.elsewhere import Elsewhere
+from recoup.algorithms.imported import ImportedAlgorithm
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.cli.app import app
 from recoup.cli.exits import ExitCode
@@ -28,7 +28,7 @@ from recoup.report.page import render
 from recoup.report.plain import answer_of, has_clusters
 from recoup.report.write import write_report
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import CLAIMED, NOT_PRIVATE, Round
+from recoup.transcript.transcript import IMPORTED, NOT_PRIVATE, Round
 
 NAMES = ("age", "hours<b>")
 
@@ -210,7 +210,7 @@ def test_rounds_without_an_algorithm_have_a_page_without_an_answer():
 
 
 def test_the_command_writes_pages_without_clusters(tmp_path):
-    for transcript, words in ((released(Means()), "Private answers about 2 columns"), (elsewhere(), CLAIMED)):
+    for transcript, words in ((released(Means()), "Private answers about 2 columns"), (elsewhere(), IMPORTED)):
         transcript.save(tmp_path / "t.json")
         answer = CliRunner().invoke(app, ["report", str(tmp_path / "t.json"), "-o", str(tmp_path / "page.html")])
         assert answer.exit_code == 0, answer.stderr
@@ -220,7 +220,7 @@ def test_the_command_writes_pages_without_clusters(tmp_path):
         arguments = ["report", str(tmp_path / "t.json"), "-o", str(tmp_path / "page.html"), "--method", method]
         answer = CliRunner().invoke(app, [*arguments, "--json"])
         assert answer.exit_code == 0, answer.stderr
-        assert json.loads(answer.stdout)["privacy"]["statement"] == CLAIMED
+        assert json.loads(answer.stdout)["privacy"]["statement"] == IMPORTED
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -332,7 +332,9 @@ def test_a_report_is_about_one_transcript(tmp_path):
 
 
 # Those that Recoup itself has, and whatever joins them.
-OWN = sorted(n for n, kind in ALGORITHMS.items() if not hasattr(kind, "n_clusters") and n != Elsewhere.type_name)
+OWN = sorted(
+    n for n, kind in ALGORITHMS.items() if not hasattr(kind, "n_clusters") and n != ImportedAlgorithm.type_name
+)
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -16,7 +16,7 @@ from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery
 from recoup.queries.moments import PowerQuery
-from recoup.transcript.round import Round, fraction_from_json, round_from_json, round_to_json, stated_from_json
+from recoup.transcript.round import Round, fraction_from_json, imported_round_from_json, round_from_json, round_to_json
 
 BOX = Box([0, 0], [1, 1])
 TERMS = context(BOX)
@@ -30,7 +30,7 @@ class NoArray:
 
 
 def stated(noisy=(1.0, 2.0), scales=1.0, terms=TERMS, query=GRID):
-    return Round.elsewhere(terms, query=query, noisy=noisy, scales=scales)
+    return Round.of_imported(terms, query=query, noisy=noisy, scales=scales)
 
 
 def drawn(query=QUERY, terms=TERMS, share=Fraction(1, 2)):
@@ -153,7 +153,7 @@ def test_json_of_a_stated_round():
     assert round_to_json(stated(), TERMS) == {"query": GRID.to_json(), "noisy": [1.0, 2.0], "scales": 1.0}
     assert round_to_json(stated(scales=[1, 2]), TERMS)["scales"] == [1.0, 2.0]
     value = round_to_json(stated(scales=[1, 2]), TERMS)
-    assert stated_from_json(value, TERMS).scales.tolist() == [1, 2]
+    assert imported_round_from_json(value, TERMS).scales.tolist() == [1, 2]
     for change, message in (
         ({"noisy": "12"}, "must be a list"),
         ({"noisy": {"0": 1}}, "must be a list"),
@@ -161,7 +161,7 @@ def test_json_of_a_stated_round():
         ({"scales": 0.0}, "cannot be used"),
     ):
         with pytest.raises(TranscriptFormatError, match=message):
-            stated_from_json(value | change, TERMS)
+            imported_round_from_json(value | change, TERMS)
 
 
 # ---- drawn ----
@@ -302,7 +302,7 @@ def test_fresh_noise_has_the_scales_of_the_round(mechanism):
         draws = (twin.laplace if mechanism == "laplace" else twin.normal)(size=6)
         np.testing.assert_allclose(again.noisy, exact + answered.scales * draws, atol=float(answered.units.max()) / 2)
         assert (again.price, again.weights, again.scale) == (answered.price, answered.weights, answered.scale)
-        if answered.stated is None:
+        if answered.imported is None:
             assert {type(v) for v in again.integers} == {int}
             np.testing.assert_allclose(
                 np.array(again.integers, dtype=float),

@@ -319,7 +319,7 @@ def test_what_is_spent_by_hand():
     both = terms_of(answered, terms, lost=(Fraction(1, 8),), pending=Fraction(1, 16))
     assert (both.shares_spent, both.amount_spent) == (Fraction(7, 16), Fraction(7, 4))
     empty = terms_of((), terms)
-    assert (empty.shares_spent, empty.amount_spent, empty.epsilon_spent, empty.foreign) == (0, 0, 0, False)
+    assert (empty.shares_spent, empty.amount_spent, empty.epsilon_spent, empty.imported) == (0, 0, 0, False)
     assert plain.privacy == {
         "statement": "differentially private",
         "epsilon": 4.0,
@@ -360,11 +360,11 @@ def test_a_round_that_is_answered_is_no_longer_pending(transcript):
 
 def test_rounds_of_two_kinds_do_not_mix(transcript):
     query = queries(2)["grid"]
-    stated = Round.elsewhere(transcript.context, query=query, noisy=np.ones(query.size), scales=1.0)
+    stated = Round.of_imported(transcript.context, query=query, noisy=np.ones(query.size), scales=1.0)
     with pytest.raises(TranscriptError, match="do not mix"):
         transcript.with_round(stated)
     claimed = replace(transcript, rounds=()).with_round(stated)
-    assert claimed.foreign
+    assert claimed.imported
     assert (claimed.shares_spent, claimed.amount_spent, claimed.epsilon_spent) == (1, 1, 1)
     assert claimed.with_round(stated).rounds == (stated, stated)
     with pytest.raises(TranscriptError, match="do not mix"):
@@ -374,11 +374,11 @@ def test_rounds_of_two_kinds_do_not_mix(transcript):
 def test_what_is_foreign_counts_with_the_whole_claim():
     terms = context(Box([0, 0], [1, 1]), "gaussian", epsilon="2")
     query = queries(2)["grid"]
-    claimed = terms_of((Round.elsewhere(terms, query=query, noisy=np.ones(query.size), scales=1.0),), terms)
+    claimed = terms_of((Round.of_imported(terms, query=query, noisy=np.ones(query.size), scales=1.0),), terms)
     assert (claimed.amount_spent, claimed.epsilon_spent) == (terms.budget.amount, 2)
     assert claimed.privacy["noise"] == "unverified"
     replaced = Transcript.from_json(replace(claimed, neighbours="replace-one-record").to_json())
-    assert (replaced.neighbours, replaced.foreign) == ("replace-one-record", True)
+    assert (replaced.neighbours, replaced.imported) == ("replace-one-record", True)
     assert (claimed.to_json()["schema_version"], transcript_version(terms)) == (2, 3)
 
 

@@ -23,7 +23,7 @@ from recoup.errors import (
     RecoupError,
     TranscriptFormatError,
 )
-from recoup.imported import foreign_from_json, load_foreign
+from recoup.imported import imported_from_json, load_foreign
 from recoup.privacy.price import Price
 from recoup.transcript.transcript import Transcript
 from recoup_lab.audit.fuzz.mutations import Case, json_text, spoilt, spoilt_bytes
@@ -129,7 +129,7 @@ class TranscriptFile(TranscriptValue):
 
 
 class ForeignValue:
-    """`foreign_from_json` on spoilt values."""
+    """`imported_from_json` on spoilt values."""
 
     errors = (TranscriptFormatError,)
     seeds: tuple[dict[str, Any], ...] = (
@@ -187,7 +187,7 @@ class ForeignValue:
 
     def case(self, rng: Random, folder: Path) -> tuple[Case, frozenset[str]]:
         value = spoilt(rng.choice(self.seeds), rng, rng.choice(self.seeds))
-        return lambda: _sound(foreign_from_json(value)), frozenset()
+        return lambda: _sound(imported_from_json(value)), frozenset()
 
 
 class ForeignFile(ForeignValue):

@@ -17,13 +17,13 @@ _LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elsewhere:
+class ImportedAlgorithm:
     """The author of answers that were made elsewhere, by name.
 
     Args:
         name: what it is called where its answers are shown.
 
-    >>> Elsewhere(name="histograms of the survey").to_json()
+    >>> ImportedAlgorithm(name="histograms of the survey").to_json()
     {'type': 'elsewhere', 'name': 'histograms of the survey'}
     """
 
