@@ -21,7 +21,7 @@ from recoup.algorithms.kmeans.hybrid import TYPICAL_OFFSET
 from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.errors import ParameterError
 from recoup.privacy.price import Price, epsilon_of_rho
-from recoup.queries.cells import VoronoiQuery
+from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context, Request
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 7
@@ -341,8 +341,8 @@ def planned_round(context: Context, request: Request) -> PlannedRound:
     >>> planned_round(Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1)), request).count_scale
     2.0
     """
-    query = request.query
-    if not isinstance(query, VoronoiQuery) or query.sums == "none":
+    query = as_cells(request.query, "absolute", "relative")
+    if query is None:
         raise ParameterError("only a query of counts and sums in cells has centres to plan for.")
     mechanism = context.noise
     sensitivity = query.sensitivity(context.domain)

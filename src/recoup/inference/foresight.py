@@ -13,8 +13,8 @@ from recoup.inference.evidence import Evidence
 from recoup.inference.misfit import expected_answer
 from recoup.maxent.measure import infer_measure
 from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery, HistogramQuery
+from recoup.queries.cells import as_cells
+from recoup.queries.counts import counts_in_cells
 
 _POINTS, _PASSES = 4_000, 1  # as between rounds that settle centres
 
@@ -34,10 +34,8 @@ def foreseen(evidence: Evidence) -> dict[int, Array]:
     rounds = evidence.rounds
     if len(evidence.parts) != 1 or len(rounds) < 2:
         return {}
-    query = rounds[-1].query
-    if not (isinstance(query, VoronoiQuery) and query.sums == "relative"):
-        return {}
-    if not all(isinstance(answered.query, VoronoiQuery | GridQuery | HistogramQuery) for answered in rounds):
+    query = as_cells(rounds[-1].query, "relative")
+    if query is None or not all(counts_in_cells(answered.query) for answered in rounds):
         return {}
     before = replace(evidence.parts[0], rounds=rounds[:-1])
     measure = infer_measure(

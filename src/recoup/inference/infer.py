@@ -27,8 +27,8 @@ from recoup.maxent.newton import Solution
 from recoup.maxent.rounds import made_consistent, voronoi_cells_of
 from recoup.maxent.support import around_means, resampled
 from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery, HistogramQuery
+from recoup.queries.cells import as_cells
+from recoup.queries.counts import counts_in_cells
 from recoup.transcript.transcript import Round, Transcript
 
 Method = Literal["maxent", "mcmc", "consistency"]
@@ -174,21 +174,17 @@ def _consistency(transcript: Evidence) -> InferredDataset:
 
 def _is_lloyd(transcript: Evidence) -> bool:
     """Whether every round has absolute sums: then the means of the cells say where the support should be."""
-    return transcript.one_law and all(
-        isinstance(r.query, VoronoiQuery) and r.query.sums == "absolute" for r in transcript.rounds
-    )
+    return transcript.one_law and all(as_cells(r.query, "absolute") for r in transcript.rounds)
 
 
 def _has_means_alone(transcript: Evidence) -> bool:
     """Whether the paper's sampler can read it: one release whose rounds are counts of cells, perhaps absolute sums."""
-    return len(transcript.parts) == 1 and all(
-        isinstance(r.query, VoronoiQuery) and r.query.sums != "relative" for r in transcript.rounds
-    )
+    return len(transcript.parts) == 1 and all(as_cells(r.query, "none", "absolute") for r in transcript.rounds)
 
 
 def has_cells_alone(rounds: Sequence[Round]) -> bool:
     """Whether every round counts records in cells, with or without sums: then the rows are those of the cells."""
-    return all(isinstance(r.query, VoronoiQuery | GridQuery | HistogramQuery) for r in rounds)
+    return all(counts_in_cells(r.query) for r in rounds)
 
 
 def _measure(transcript: Evidence, rng: np.random.Generator, n_points: int) -> Measure:

@@ -35,7 +35,7 @@ from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.maxent.explain import default_temperature, explain
 from recoup.maxent.measure import infer_measure
 from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery
+from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.transcript import Round, Transcript
 
 _DRAWS = 39  # the 36th of 39 is exactly the 90 % point, the 38th the 95 % point
@@ -207,13 +207,10 @@ def _model_errors(rounds: Sequence[Round], centers: Array, sizes: Array) -> tupl
     clusters: one that happens to have stayed is not known any better. Nothing where the cells of the last round were
     not the clusters. Both the cells and the estimate have noise of about that round's.
     """
-    query = rounds[-1].query if rounds else None
-    partners = None
-    if isinstance(query, VoronoiQuery) and query.sums == "relative":
-        partners = _partners(centers, query.centers)
-    if partners is None:
+    query = as_cells(rounds[-1].query if rounds else None, "relative")
+    partners = None if query is None else _partners(centers, query.centers)
+    if query is None or partners is None:
         return np.zeros(centers.shape), np.zeros(len(centers))
-    assert isinstance(query, VoronoiQuery)
     k, d = centers.shape
     noisy, deviations = rounds[-1].noisy, rounds[-1].noise.deviation(1.0) * rounds[-1].scales
     counted = np.maximum(sizes, deviations[:k][partners])[:, None]
@@ -356,7 +353,7 @@ def _exact_answers(transcript: Transcript, data: UnitData) -> list[Array]:
 
 def _only_means(rounds: Sequence[Round]) -> bool:
     """Whether every round is one of DP-KMEANS: nothing was asked but counts and absolute sums of its cells."""
-    return all(isinstance(r.query, VoronoiQuery) and r.query.sums == "absolute" for r in rounds)
+    return all(as_cells(r.query, "absolute") for r in rounds)
 
 
 def simulated_rounds(transcript: Transcript, exact: Sequence[Array], rng: np.random.Generator) -> tuple[Round, ...]:

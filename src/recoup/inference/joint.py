@@ -14,10 +14,10 @@ import numpy as np
 
 from recoup.inference.evidence import Evidence
 from recoup.maxent.correction import corrected, solved_and_settled
-from recoup.maxent.measure import FIRST_LOOK, Measure, Mixture, drawn_support, explained, temperature_of, total_of
+from recoup.maxent.measure import Measure, Mixture, drawn_support, explained, temperature_of, total_of
 from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery
+from recoup.queries.cells import as_cells
+from recoup.queries.counts import as_grid, marginals_of
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 
@@ -43,7 +43,7 @@ def infer_joint(evidence: Evidence, rng: np.random.Generator, *, n_points: int) 
     split = [solved_and_settled(part.rounds, part.n_settling) for part in evidence.parts]
     rounds = tuple(answered for solved, _ in split for answered in solved)
     looks = base_looks(rounds, context.domain.n_columns)
-    grids = [r for r in rounds if isinstance(r.query, GridQuery)]
+    grids = [r for r in rounds if as_grid(r.query)]
     # A grid that is no part of the base says nothing about how far rows must tilt it.
     weighed = rounds if looks and looks[0] in grids else [r for r in rounds if r not in grids]
     temperature = max(temperature_of(evidence.strength, weighed), _FEWEST_PSEUDO_RECORDS / total)
@@ -72,12 +72,12 @@ def base_looks(rounds: tuple[Round, ...], n_columns: int) -> list[Round]:
         Looks of one kind. Where there is only the other kind it is taken; but a grid in many columns only where no
         round has sums to draw around.
     """
-    looks = [r for r in rounds if isinstance(r.query, FIRST_LOOK)]
+    looks = [r for r in rounds if marginals_of(r.query)]
     few = n_columns <= _GRID_COLUMNS
-    wanted = [r for r in looks if isinstance(r.query, GridQuery) == few]
+    wanted = [r for r in looks if bool(as_grid(r.query)) == few]
     if wanted or few:
         return wanted or looks
-    with_sums = any(isinstance(r.query, VoronoiQuery) and r.query.sums != "none" for r in rounds)
+    with_sums = any(as_cells(r.query, "absolute", "relative") for r in rounds)
     return [] if with_sums else looks
 
 
@@ -89,8 +89,8 @@ def has_means(answered: Round) -> bool:
     >>> [has_means(release(KMeans(n_clusters=2), x, epsilon=e, **terms).rounds[0]) for e in (5, 0.01)]
     [True, False]
     """
-    query = answered.query
-    if not isinstance(query, VoronoiQuery) or query.sums == "none":
+    query = as_cells(answered.query, "absolute", "relative")
+    if query is None:
         return False
     k = query.n_cells
     counts, scales = np.maximum(answered.noisy[:k], 0.0), answered.scales
@@ -108,7 +108,7 @@ def _support(
     rng: np.random.Generator,
 ) -> Array:
     """An equal number of points from each look, each with its share of points around cells and of the last pass."""
-    others = [r for r in rounds if not isinstance(r.query, FIRST_LOOK)]
+    others = [r for r in rounds if not marginals_of(r.query)]
     if not looks:
         return drawn_support(context, others, last, total, n_points, rng, _AROUND_MEANS)
     others = [r for r in others if has_means(r)]

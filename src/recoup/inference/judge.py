@@ -26,7 +26,7 @@ from recoup.inference.misfit import Clusters, Misfit, expected_answer, misfits_o
 from recoup.inference.verdict import Kind, Reason, Verdict
 from recoup.maxent.records import Records, records_of
 from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery
+from recoup.queries.cells import as_cells
 from recoup.transcript.transcript import Round, Transcript
 
 _FALSE_ALARM = 0.005  # of all tests that decide about one verdict, together: inside the 1% that is promised
@@ -181,7 +181,7 @@ class _Place(NamedTuple):
 
 
 def _has_sums(answered: Round) -> bool:
-    return isinstance(answered.query, VoronoiQuery) and answered.query.sums != "none"
+    return as_cells(answered.query, "absolute", "relative") is not None
 
 
 def _deciding(evidence: Evidence) -> set[int]:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from recoup.inference.chance import chance_of_size, chance_of_sum
 from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery, HistogramQuery, Marginal
+from recoup.queries.cells import VoronoiQuery, as_cells
+from recoup.queries.counts import Marginal, as_grid, marginals_of
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 
@@ -91,20 +91,20 @@ def misfits_of(context: Context, number: int, answered: Round, expected: Array, 
         for each single column, for answers of other kinds one for each block.
     """
     query, residuals = answered.query, answered.noisy - expected
-    if isinstance(query, VoronoiQuery):
-        cells = query.cells(clusters.points)
-        owners = clusters.of_cells(cells, query.centers)
-        if query.n_cells > 1:
-            yield from _of_sizes(number, answered, residuals[: query.n_cells], cells, owners, clusters)
-        if query.sums != "none":
-            yield from _of_means(number, answered, query, residuals, cells, owners, clusters)
-    elif isinstance(query, GridQuery):
-        cells = query.marginal.cells(clusters.points)
-        owners = clusters.of_cells(cells, query.marginal.centers())
+    if voronoi := as_cells(query):
+        cells = voronoi.cells(clusters.points)
+        owners = clusters.of_cells(cells, voronoi.centers)
+        if voronoi.n_cells > 1:
+            yield from _of_sizes(number, answered, residuals[: voronoi.n_cells], cells, owners, clusters)
+        if voronoi.sums != "none":
+            yield from _of_means(number, answered, voronoi, residuals, cells, owners, clusters)
+    elif grid := as_grid(query):
+        cells = grid.marginal.cells(clusters.points)
+        owners = clusters.of_cells(cells, grid.marginal.centers())
         yield from _of_sizes(number, answered, residuals, cells, owners, clusters)
-    elif isinstance(query, HistogramQuery):
+    elif marginals := marginals_of(query):
         start = 0
-        for marginal in query.marginals:
+        for marginal in marginals:
             rows = slice(start, start + marginal.size)
             start += marginal.size
             if len(marginal.columns) == 1:

@@ -17,7 +17,7 @@ from recoup.inference.inferred import InferredDataset
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.maxent.significance import without_noise
 from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery
+from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Transcript
 
@@ -110,8 +110,8 @@ def refit(
         last = algorithm.estimate(context, transcript.rounds)
         from_last = weighted_kmeans(points, weights, wanted, n_restarts=0, rng=rng, starts=last[None])
         found = min(found, from_last, key=lambda clustering: clustering.inertia)
-    asked = transcript.rounds[-1].query if transcript.rounds else None
-    if isinstance(asked, VoronoiQuery) and asked.sums == "relative" and asked.n_cells == wanted:
+    asked = as_cells(transcript.rounds[-1].query if transcript.rounds else None, "relative")
+    if asked is not None and asked.n_cells == wanted:
         # The means of these cells were measured; those of other clusters are only inferred.
         measured = weighted_kmeans(points, weights, wanted, n_restarts=0, rng=rng, starts=asked.centers[None])
         if found.inertia > _CLEARLY_BETTER * measured.inertia:

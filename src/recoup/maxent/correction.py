@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, expit, log_ndtr
 
-from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery
+from recoup.queries.base import Array, of_kind
+from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 
@@ -75,8 +75,7 @@ def solved_and_settled(rounds: Sequence[Round], n_settling: int) -> tuple[Sequen
 
 
 def _means_of(answered: Round) -> VoronoiQuery | None:
-    query = answered.query
-    return query if isinstance(query, VoronoiQuery) and query.sums != "none" else None
+    return as_cells(answered.query, "absolute", "relative")
 
 
 def corrected(context: Context, rounds: Sequence[Round], points: Array, weights: Array) -> Corrected:
@@ -104,8 +103,7 @@ def misfit_of(answered: Round, points: Array, weights: Array) -> CellMisfit:
         points: (m, d) in the unit domain.
         weights: (m,).
     """
-    query = answered.query
-    assert isinstance(query, VoronoiQuery)
+    query = of_kind(answered.query, VoronoiQuery)
     k, d = query.centers.shape
     cells = query.cells(points)
     sizes = np.asarray(np.bincount(cells, weights, minlength=k), dtype=np.float64)
@@ -204,8 +202,7 @@ def _log_density(offsets: Array, errors: Array, spread: float, law: str) -> Arra
 
 
 def _corrected_by(context: Context, answered: Round, points: Array, weights: Array) -> Corrected:
-    query, law = answered.query, answered.mechanism
-    assert isinstance(query, VoronoiQuery)
+    query, law = of_kind(answered.query, VoronoiQuery), answered.mechanism
     counted = misfit_of(answered, points, weights)
     more = expected_error(counted.more[:, None], counted.more_error[:, None], law)[:, 0]
     sizes = np.maximum(counted.sizes + more, 0.0)

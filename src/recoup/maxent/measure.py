@@ -18,13 +18,12 @@ from recoup.maxent.correction import corrected, solved_and_settled
 from recoup.maxent.fine_grid import coarse_cells, reachable_cells
 from recoup.maxent.newton import Solution, solve
 from recoup.maxent.records import records_of
-from recoup.queries.base import Array, Partition, RowBlock, rows_of
-from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery, HistogramQuery
+from recoup.queries.base import Array, Partition, RowBlock, of_kind, rows_of
+from recoup.queries.cells import VoronoiQuery, as_cells
+from recoup.queries.counts import GridQuery, as_grid, marginals_of
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 
-FIRST_LOOK = (GridQuery, HistogramQuery)
 _MAX_GRID_ROWS = 600
 _MAX_STEPS = 60
 _UNIFORM_SHARE = 0.03
@@ -150,8 +149,8 @@ def strength_of(context: Context, rounds: Sequence[Round]) -> float:
 
 def temperature_of(strength: float, rounds: Sequence[Round]) -> float:
     """The weight of the entropy: all rows of one record weigh at most epsilon, so tilts stay within e^(+-L)."""
-    grid = any(isinstance(answered.query, GridQuery) for answered in rounds)
-    absolute = any(isinstance(r.query, VoronoiQuery) and r.query.sums == "absolute" for r in rounds)
+    grid = any(as_grid(answered.query) for answered in rounds)
+    absolute = any(as_cells(answered.query, "absolute") for answered in rounds)
     tilt = _TILT_OTHER if not grid else _TILT_HYBRID if absolute else _TILT_GRID
     return strength / tilt
 
@@ -174,10 +173,10 @@ def observations(
     laws = [np.empty(0, dtype="<U8")]
     for answered in rounds:
         query = answered.query
-        if isinstance(query, VoronoiQuery) and query.n_cells == 1 and query.sums == "none":
+        if (everything := as_cells(query, "none")) and everything.n_cells == 1:
             continue  # a count of everything is in the total, which is fixed
-        if isinstance(query, GridQuery):
-            block, noisy, scale = _coarse_grid(context, query, answered, points, total)
+        if grid := as_grid(query):
+            block, noisy, scale = _coarse_grid(context, grid, answered, points, total)
             blocks.append(block)
             observed.append(noisy)
             scales.append(scale)
@@ -234,7 +233,7 @@ def drawn_support(
     mixture: Mixture,
 ) -> Array:
     """Points where rounds of counts and sums put records: their first look, their cells, and the last pass."""
-    with_sums = [r for r in rounds if isinstance(r.query, VoronoiQuery) and r.query.sums != "none"]
+    with_sums = [r for r in rounds if as_cells(r.query, "absolute", "relative")]
     n_cells = int(n_points * mixture.cells) if with_sums else 0
     resampled = mixture.resampled if with_sums else 2 * mixture.resampled
     n_resampled = 0 if last is None else int(n_points * resampled)
@@ -253,18 +252,17 @@ def _from_first_look(
     context: Context, rounds: Sequence[Round], total: float, n_points: int, rng: np.random.Generator
 ) -> Array:
     """The denoised grid, or the product of the denoised marginals, with some uniform points; without one, uniform."""
-    look = next((r for r in rounds if isinstance(r.query, FIRST_LOOK)), None)
+    look = next((r for r in rounds if marginals_of(r.query)), None)
     n_uniform = n_points if look is None else round(n_points * _UNIFORM_SHARE)
     parts = [uniform_points(context.domain, n_uniform, rng)]
     if look is not None:
-        query, noisy, n = look.query, look.noisy, n_points - n_uniform
-        marginals = [query.marginal] if isinstance(query, GridQuery) else list(query.marginals)  # type: ignore[attr-defined]
+        grid, noisy, n = as_grid(look.query), look.noisy, n_points - n_uniform
         columns = np.empty((n, context.domain.n_columns))
         columns[:] = uniform_points(context.domain, n, rng)
         start = 0
-        for marginal in marginals:
-            if isinstance(query, GridQuery):
-                weights = _likely_counts(noisy, reachable_cells(query, context.domain), total)
+        for marginal in marginals_of(look.query):
+            if grid is not None:
+                weights = _likely_counts(noisy, reachable_cells(grid, context.domain), total)
             else:
                 weights = denoised(noisy[start : start + marginal.size], total)
             start += marginal.size
@@ -282,8 +280,7 @@ def _around_cells(
     """Points around the noisy means of all cells with sums, as often as their counts say."""
     means, errors, weights = [], [], []
     for answered in rounds:
-        query = answered.query
-        assert isinstance(query, VoronoiQuery)
+        query = of_kind(answered.query, VoronoiQuery)
         k = query.n_cells
         counts = np.maximum(answered.noisy[:k], 0.0)
         count_scales = answered.scales[:k]

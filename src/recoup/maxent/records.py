@@ -12,7 +12,7 @@ from math import floor, log10
 from typing import Any
 
 from recoup.maxent.fine_grid import reachable_cells
-from recoup.queries.counts import GridQuery
+from recoup.queries.counts import as_grid
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 
@@ -99,8 +99,8 @@ def records_of(context: Context, rounds: Sequence[Round]) -> Records | None:
             start += block.size
             if block.total is None:
                 continue
-            if isinstance(query, GridQuery):
-                reachable = reachable_cells(query, context.domain)
+            if grid := as_grid(query):
+                reachable = reachable_cells(grid, context.domain)
                 values, scales = values[reachable], scales[reachable]
             estimate = values.sum() / block.total
             variance = answered.noise.deviation(1.0) ** 2 * float((scales**2).sum()) / block.total**2

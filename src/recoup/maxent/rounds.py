@@ -10,7 +10,7 @@ import numpy as np
 from recoup.errors import ParameterError
 from recoup.maxent.consistency import Consistent, consistent
 from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery
+from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 
@@ -38,8 +38,8 @@ def voronoi_cells_of(rounds: Sequence[Round]) -> list[Cells]:
     """Read rounds of counts, with or without absolute sums; other queries are refused."""
     cells = []
     for answered in rounds:
-        query = answered.query
-        if not isinstance(query, VoronoiQuery) or query.sums == "relative":
+        query = as_cells(answered.query, "none", "absolute")
+        if query is None:
             raise ParameterError(
                 "this method reads rounds of counts and absolute sums (DP-KMEANS) only; use another method."
             )

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery
+from recoup.queries.cells import VoronoiQuery, as_cells
+from recoup.queries.counts import as_grid
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 
@@ -101,11 +101,10 @@ def sizes_by_counts(rounds: Sequence[Round], points: Array, weights: Array, cent
     labels = nearest.cells(points)
     weighted, precision, stands_out = np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.bool_)
     for answered in rounds:
-        query = answered.query
-        if isinstance(query, VoronoiQuery) and query.n_cells > 1:
+        if (query := as_cells(answered.query)) and query.n_cells > 1:
             cells, middles = query.cells(points), query.centers
-        elif isinstance(query, GridQuery):
-            cells, middles = query.marginal.cells(points), query.marginal.centers()
+        elif grid := as_grid(answered.query):
+            cells, middles = grid.marginal.cells(points), grid.marginal.centers()
         else:
             continue
         n_cells = len(middles)

@@ -120,10 +120,10 @@ class Query(Protocol):
 _Kind = TypeVar("_Kind", bound=Query)
 
 
-def of_kind(query: Query, kind: type[_Kind], otherwise: str) -> _Kind:
-    """The query as one of a kind; another is refused with a sentence."""
+def of_kind(query: Query, kind: type[_Kind], otherwise: str | None = None) -> _Kind:
+    """The query as one of a kind; another is refused, with a sentence if one is given."""
     if not isinstance(query, kind):
-        raise ParameterError(otherwise)
+        raise ParameterError(otherwise or f"a query of type {kind.type_name!r} was expected.")
     return query
 
 

@@ -216,7 +216,7 @@ class VoronoiQuery:
         return cls(centers=centers, sums=sums, radii=read_array(value, "radii", 1), norm=value["norm"])
 
 
-def as_cells(query: Query, *sums: Sums) -> VoronoiQuery | None:
+def as_cells(query: Query | None, *sums: Sums) -> VoronoiQuery | None:
     """The query, if it asks about cells around centres (with such sums, if any are named); else none.
 
     >>> query = VoronoiQuery(centers=np.zeros((1, 2)))

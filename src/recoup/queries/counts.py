@@ -29,6 +29,7 @@ from recoup.queries.base import (
     check_size,
     sum_parts,
 )
+from recoup.queries.cells import as_cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,12 +247,12 @@ class GridQuery:
         return HistogramQuery(dimension=self.n_columns, marginals=(self.marginal,))
 
 
-def as_grid(query: Query) -> GridQuery | None:
+def as_grid(query: Query | None) -> GridQuery | None:
     """The query, if it asks about a grid over all columns; else none."""
     return query if isinstance(query, GridQuery) else None
 
 
-def marginals_of(query: Query) -> tuple[Marginal, ...]:
+def marginals_of(query: Query | None) -> tuple[Marginal, ...]:
     """The grids that a query counts on, a histogram's several or a grid's one; none of any other query.
 
     >>> len(marginals_of(HistogramQuery.one_way(dimension=3, bins=4))), marginals_of(GridQuery(sides=(2,)))
@@ -260,6 +261,11 @@ def marginals_of(query: Query) -> tuple[Marginal, ...]:
     if isinstance(query, HistogramQuery):
         return query.marginals
     return (query.marginal,) if isinstance(query, GridQuery) else ()
+
+
+def counts_in_cells(query: Query) -> bool:
+    """Whether a query counts records in cells, around centres or of grids, with or without sums."""
+    return as_cells(query) is not None or marginals_of(query) != ()
 
 
 def _whole(value: object, name: str) -> int:
