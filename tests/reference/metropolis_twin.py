@@ -25,10 +25,10 @@ def log_target(target, points, record_weight=1.0):
         centers = np.asarray(cells.centers, dtype=float)
         k = len(centers)
         labels = np.array([nearest(point, centers) for point in points])
-        blocks = [(np.array([[np.sum(labels == c)] for c in range(k)]), cells.counts, cells.count_scale)]
+        blocks = [(np.array([[np.sum(labels == c)] for c in range(k)]), cells.counts, cells.count_scales)]
         if cells.sums is not None:
             sums = np.array([points[labels == c].sum(axis=0) for c in range(k)])
-            blocks.append((sums, cells.sums, cells.sum_scale))
+            blocks.append((sums, cells.sums, cells.sum_scales))
         for exact, noisy, scale in blocks:
             noisy = np.asarray(noisy, dtype=float).reshape(exact.shape)
             scale = np.asarray(scale, dtype=float)

@@ -21,8 +21,9 @@ from recoup_lab.tree import ROOT
 sys.path.insert(0, str(ROOT / "tests" / "reference"))
 from metropolis_twin import Twin
 
-from recoup.inference.metropolis import sample_chain
-from recoup.inference.metropolis_model import CellRound, Proposal, Target
+from recoup.inference.record_walk import Proposal, RecordWalk, Target
+from recoup.inference.sampler import run_chain
+from recoup.maxent.rounds import Cells
 
 SHAPES = {"S1": (5_000, 15, 2), "Lifesci": (26_733, 3, 10), "Gowalla": (107_021, 5, 2)}
 N_ROUNDS, EPSILON = 5, 0.25
@@ -39,7 +40,7 @@ def make_problem(n, k, d, seed=0):
         cells = ((data[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
         counts = np.maximum(1.0, np.bincount(cells, minlength=k) + rng.laplace(scale=scale, size=k))
         sums = np.array([data[cells == c].sum(axis=0) for c in range(k)]) + rng.laplace(scale=scale, size=(k, d))
-        rounds.append(CellRound(centers=centers, counts=counts, count_scale=scale, sums=sums, sum_scale=scale))
+        rounds.append(Cells(centers=centers, counts=counts, count_scales=scale, sums=sums, sum_scales=scale))
         centers = sums / counts[:, None]
         centers = centers / np.maximum(1.0, np.abs(centers).sum(axis=1, keepdims=True))
         means.append(centers)
@@ -47,6 +48,10 @@ def make_problem(n, k, d, seed=0):
     start = rng.choice(k, size=n, p=weights[-1])
     proposal = Proposal(means=np.concatenate(means), weights=np.concatenate(weights))
     return Target(rounds=rounds), proposal, centers[start], (N_ROUNDS - 1) * k + start
+
+
+def sample_chain(*problem, rng, n_steps=30_000):
+    return run_chain(RecordWalk(*problem, n_steps=n_steps), n_steps=n_steps, rng=rng)
 
 
 def seconds(run, repeats=3):

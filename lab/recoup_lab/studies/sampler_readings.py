@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from recoup import infer, refit
-from recoup.inference import sampled
+from recoup.inference import record_walk
 from recoup_lab.experiments.datasets import SETS, load
 from recoup_lab.experiments.run import Run
 from recoup_lab.experiments.scoring import wcss
@@ -35,7 +35,7 @@ STUDIES = {
     "rounds": {name: {"rounds": name} for name in ROUNDS},
     "choices": {"default": {}, "mixture": {"correction": "mixture"}, "raw": {"raw": True}},
 }
-_mixture = sampled._mixture
+_mixture = record_walk._mixture
 
 
 def weighed(rounds):
@@ -53,7 +53,7 @@ def tried(run, *, rounds="equal", **choices):
     """The ratio to the last iterate, the acceptance rate and the step of the best data set."""
     unit = run.domain.to_unit(run.data.rows)
     last = wcss(unit, refit(run.transcript, None), run.domain)
-    sampled._mixture = weighed(rounds)
+    record_walk._mixture = weighed(rounds)
     inferred = infer(run.transcript, "mcmc", random_state=run.seed, warn=False, **choices)
     centers = refit(run.transcript, inferred, random_state=run.seed)
     found = inferred.diagnostics

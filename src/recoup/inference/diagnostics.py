@@ -87,19 +87,3 @@ def residuals_of(
             start += block.size
         misfits.append(Residuals(round=t, by_block=by_block))
     return tuple(misfits), log_likelihood
-
-
-def mixing_of(traces: Sequence[Array]) -> tuple[float | None, float | None]:
-    """Effective sample size and R-hat of the second halves of several traces, through arviz-stats."""
-    from arviz_stats.base import array_stats
-
-    length = min(len(trace) for trace in traces) // 2
-    if length < 8:
-        return None, None
-    halves = np.stack([trace[-length:] for trace in traces])
-    if np.ptp(halves) == 0.0:
-        return None, None
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ess = float(array_stats.ess(halves, chain_axis=0, draw_axis=1))
-        r_hat = float(array_stats.rhat(halves, chain_axis=0, draw_axis=1)) if len(traces) > 1 else float("nan")
-    return (ess if np.isfinite(ess) else None), (r_hat if np.isfinite(r_hat) else None)

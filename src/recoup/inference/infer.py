@@ -20,7 +20,9 @@ from recoup.inference.guard import reasons_against
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.joint import infer_joint
 from recoup.inference.judge import judge_measure, warn_of
-from recoup.inference.sampled import SAMPLED_POINTS, Chains, Reading, sample_records, sample_support
+from recoup.inference.record_walk import Reading, sample_records
+from recoup.inference.sampler import Chains
+from recoup.inference.support_walk import SAMPLED_POINTS, sample_support
 from recoup.maxent.explain import default_temperature, explain
 from recoup.maxent.measure import Measure, infer_measure
 from recoup.maxent.newton import Solution

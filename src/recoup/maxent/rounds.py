@@ -10,7 +10,7 @@ import numpy as np
 from recoup.errors import ParameterError
 from recoup.maxent.consistency import Consistent, consistent
 from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery, as_cells
+from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Round
 
@@ -19,19 +19,19 @@ from recoup.transcript.transcript import Round
 class Cells:
     """One round of a Voronoi query: noisy counts and absolute sums of its cells, with their noise scales."""
 
-    query: VoronoiQuery
+    centers: Array
     counts: Array
     count_scales: Array
-    sums: Array | None
-    sum_scales: Array | None
+    sums: Array | None = None
+    sum_scales: Array | None = None
 
     def means(self, context: Context) -> Array:
         """Sum over count, inside the domain; a cell with a count below 1 keeps the centre of its query."""
         if self.sums is None:
-            return self.query.centers
+            return self.centers
         usable = self.counts >= 1.0
         means = self.sums / np.where(usable, self.counts, 1.0)[:, None]
-        return context.domain.clip(np.where(usable[:, None], means, self.query.centers))
+        return context.domain.clip(np.where(usable[:, None], means, self.centers))
 
 
 def voronoi_cells_of(rounds: Sequence[Round]) -> list[Cells]:
@@ -47,7 +47,7 @@ def voronoi_cells_of(rounds: Sequence[Round]) -> list[Cells]:
         has_sums = query.sums == "absolute"
         cells.append(
             Cells(
-                query=query,
+                centers=query.centers,
                 counts=noisy[:k],
                 count_scales=scales[:k],
                 sums=noisy[k:].reshape(query.centers.shape) if has_sums else None,

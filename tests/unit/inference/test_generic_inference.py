@@ -13,14 +13,9 @@ from recoup.errors import ParameterError
 from recoup.inference.evidence import evidence_of
 from recoup.inference.generic import infer_generic, pseudo_records, support_of
 from recoup.inference.guard import reasons_against
-from recoup.inference.metropolis import MAX_TRACE
-from recoup.inference.metropolis_model import CellRound, Target
-from recoup.inference.support_sampler import (
-    SupportTarget,
-    _whole_parts,
-    sample_chains_on_support,
-    sample_on_support,
-)
+from recoup.inference.record_walk import Target
+from recoup.inference.sampler import MAX_TRACE, Chains, run_chain, trace_stride, whole_parts
+from recoup.inference.support_walk import SupportTarget, SupportWalk, sample_chains_on_support
 from recoup.maxent.explain import noise_of
 from recoup.maxent.newton import solve
 from recoup.maxent.rounds import voronoi_cells_of
@@ -105,21 +100,7 @@ def test_the_fused_sampler_has_the_same_target(delta, weight):
     rng = np.random.default_rng(2)
     support = np.trunc(rng.uniform(-1, 1, (60, 2)) * 2**30) / 2**30
     positions = rng.integers(60, size=400)
-    cells = voronoi_cells_of(transcript.rounds)
-    fused = Target(
-        rounds=[
-            CellRound(
-                centers=c.query.centers,
-                counts=c.counts,
-                count_scale=c.count_scales,
-                sums=c.sums,
-                sum_scale=c.sum_scales,
-            )
-            for c in cells
-        ],
-        noise=transcript.context.mechanism,
-        domain="box",
-    )
+    fused = Target(rounds=voronoi_cells_of(transcript.rounds), noise=transcript.context.mechanism, domain="box")
     rounds = transcript.rounds
     generic = SupportTarget(
         rows=np.concatenate([dense(r.query, support) for r in rounds], axis=1),
@@ -136,9 +117,8 @@ def test_the_fused_sampler_has_the_same_target(delta, weight):
 
 def chain_of(target, seed=0, n_steps=10_000, n_records=300, **more):
     start = np.linspace(1, 2, len(target.rows))
-    return sample_on_support(
-        target, start, n_records=n_records, n_steps=n_steps, rng=np.random.default_rng(seed), **more
-    )
+    walk = SupportWalk(target, start, n_records=n_records, n_steps=n_steps)
+    return run_chain(walk, n_steps=n_steps, rng=np.random.default_rng(seed), **more)
 
 
 @pytest.fixture
@@ -156,11 +136,11 @@ def target():
 def test_what_a_chain_reports_is_what_its_data_sets_have(target):
     chain = chain_of(target)
     total = np.linspace(1, 2, 80).sum()
-    assert chain.best_weights.sum() == pytest.approx(total)
-    assert chain.last_weights.sum() == pytest.approx(total)
-    counts = chain.best_weights / total * 300
+    assert chain.best.sum() == pytest.approx(total)
+    assert chain.last.sum() == pytest.approx(total)
+    counts = chain.best / total * 300
     np.testing.assert_allclose(counts, np.rint(counts), atol=1e-9)
-    assert chain.best_log_target == pytest.approx(target.log_density(chain.best_weights))
+    assert chain.best_log_target == pytest.approx(target.log_density(chain.best))
     assert chain.log_targets[0] == pytest.approx(chain_of(target, n_steps=1).log_targets[0])
     assert chain.best_log_target >= chain.log_targets.max() - 1e-9
     assert chain.best_log_target > chain.log_targets[0] + 1.0
@@ -171,11 +151,11 @@ def test_what_a_chain_reports_is_what_its_data_sets_have(target):
 def test_the_trace_is_of_the_steps_it_says(target):
     for n_steps in (1, 500, 999, 1000, 1999, 4100, 12_345):
         chain = chain_of(target, n_steps=n_steps)
-        stride = -(-n_steps // (MAX_TRACE - 1))
+        stride = trace_stride(n_steps)
         assert len(chain.log_targets) == 1 + n_steps // stride <= MAX_TRACE
     # A stride of one keeps every step, so the ends are known.
     short = chain_of(target, n_steps=900)
-    assert short.log_targets[-1] == pytest.approx(target.log_density(short.last_weights))
+    assert short.log_targets[-1] == pytest.approx(target.log_density(short.last))
     assert short.log_targets[short.best_step] == pytest.approx(short.best_log_target)
     # The same steps, thinned: the blocks of the walk do not show.
     every, some = (chain_of(target, n_steps=n).log_targets for n in (900, 900 * 9))
@@ -187,22 +167,22 @@ def test_long_chains_do_not_drift(target):
     chain = chain_of(target, n_steps=300_000, n_records=1000)
     assert chain.log_targets[-1] < chain.best_log_target + 1e-6
     ends = chain_of(target, n_steps=4096 * 64, n_records=1000)  # totals are fresh after the last step
-    assert ends.best_log_target == pytest.approx(target.log_density(ends.best_weights))
+    assert ends.best_log_target == pytest.approx(target.log_density(ends.best))
 
 
 def test_a_seed_gives_one_chain_and_another_seed_another(target):
     one, same, other = chain_of(target, 1), chain_of(target, 1), chain_of(target, 2)
     np.testing.assert_array_equal(one.log_targets, same.log_targets)
-    np.testing.assert_array_equal(one.best_weights, same.best_weights)
+    np.testing.assert_array_equal(one.best, same.best)
     assert not np.array_equal(one.log_targets, other.log_targets)
 
 
 def test_whole_parts_keep_the_sum():
-    np.testing.assert_array_equal(_whole_parts(np.array([0.5, 1.25, 1.25])), [1, 1, 1])
-    exact = np.random.default_rng(0).dirichlet(np.ones(500)) * 1234
-    whole = _whole_parts(exact)
+    np.testing.assert_array_equal(whole_parts(np.array([0.5, 1.25, 1.25]) / 3, 3), [1, 1, 1])
+    shares = np.random.default_rng(0).dirichlet(np.ones(500))
+    whole = whole_parts(shares, 1234)
     assert whole.sum() == 1234
-    assert np.abs(whole - exact).max() <= 1.0
+    assert np.abs(whole - shares * 1234).max() <= 1.0
 
 
 def test_progress_adds_up_over_chains(target):
@@ -211,22 +191,21 @@ def test_progress_adds_up_over_chains(target):
     chains = sample_chains_on_support(
         target,
         start,
-        n_chains=3,
         n_records=50,
-        n_steps=5000,
         rng=np.random.default_rng(0),
-        on_progress=lambda done, total: seen.append((done, total)),
+        chains=Chains(n_steps=5000, n_chains=3, on_progress=lambda done, total: seen.append((done, total))),
     )
     assert len(chains) == 3
     assert [total for _, total in seen] == [15_000] * len(seen)
-    assert [done for done, _ in seen] == [4096, 5000, 9096, 10_000, 14_096, 15_000]
+    parts = np.diff([0, *(done for done, _ in seen)])  # in any order: chains run in parallel
+    assert sorted(parts) == [904] * 3 + [4096] * 3
     alone = sample_chains_on_support(
-        target, start, n_chains=1, n_records=50, n_steps=5000, rng=np.random.default_rng(0)
+        target, start, n_records=50, rng=np.random.default_rng(0), chains=Chains(n_steps=5000, n_chains=1)
     )
     np.testing.assert_array_equal(alone[0].log_targets, chains[0].log_targets)
 
 
-def test_an_interruption_keeps_the_best_so_far_and_begins_no_other_chain(target):
+def test_an_interruption_ends_all_chains_and_keeps_the_best_so_far(target):
     def stop(done, total):
         if done > 4096 * 2:
             raise KeyboardInterrupt
@@ -234,16 +213,16 @@ def test_an_interruption_keeps_the_best_so_far_and_begins_no_other_chain(target)
     chains = sample_chains_on_support(
         target,
         np.ones(80),
-        n_chains=3,
         n_records=50,
-        n_steps=100_000,
         rng=np.random.default_rng(0),
-        on_progress=stop,
+        chains=Chains(n_steps=100_000, n_chains=3, on_progress=stop),
     )
-    assert len(chains) == 1
-    assert chains[0].interrupted
-    assert 0 < chains[0].best_step <= 4096 * 3
-    assert chains[0].best_log_target == pytest.approx(target.log_density(chains[0].best_weights))
+    assert len(chains) == 3
+    assert all(chain.interrupted for chain in chains)
+    assert sum(chain.n_steps for chain in chains) <= 4096 * 8
+    assert 0 < max(chain.best_step for chain in chains) <= 4096 * 3
+    for chain in chains:
+        assert chain.best_log_target == pytest.approx(target.log_density(chain.best))
     with pytest.raises(ZeroDivisionError):  # other errors are not swallowed
         chain_of(target, on_progress=lambda done, total: 1 // 0)
 
@@ -278,7 +257,7 @@ def test_an_interrupted_inference_is_marked():
         transcript, "mcmc", random_state=0, n_points=200, n_steps=9000, n_chains=2, on_progress=stop
     )
     assert inferred.diagnostics.interrupted
-    assert len(inferred.draws) == 1
+    assert len(inferred.draws) == 2
     with pytest.raises(ParameterError, match="raw"):
         recoup.infer(transcript, "mcmc", raw=True)
 

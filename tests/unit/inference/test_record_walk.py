@@ -12,10 +12,10 @@ import pytest
 from scipy.stats import kstest, uniform
 
 from recoup.errors import ParameterError
-from recoup.inference import metropolis
-from recoup.inference.metropolis import sample_chain, sample_chains
-from recoup.inference.metropolis_model import CellRound, Proposal, Target, build_mixture, positive_components
-from recoup.kernels import metropolis as kernel
+from recoup.inference.record_walk import Proposal, RecordWalk, Target, mixture_of
+from recoup.inference.sampler import run_chain, run_chains, trace_stride
+from recoup.kernels import record_walk as kernel
+from recoup.maxent.rounds import Cells
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "reference"))
 from metropolis_twin import Twin, component_of, is_inside, log_target
@@ -45,8 +45,8 @@ def make_problem(
         counts = np.maximum(0.0, np.bincount(labels, minlength=k) + rng.laplace(scale=scale, size=k))
         counts[0] += 1.0
         noisy_sums = np.array([data[labels == c].sum(axis=0) for c in range(k)]) + rng.laplace(scale=scale, size=(k, d))
-        released = {"sums": noisy_sums, "sum_scale": 0.7 * scale} if sums else {}
-        rounds.append(CellRound(centers=centers, counts=counts, count_scale=scale, **released))
+        released = {"sums": noisy_sums, "sum_scales": 0.7 * scale} if sums else {}
+        rounds.append(Cells(centers=centers, counts=counts, count_scales=scale, **released))
         mean = np.divide(noisy_sums, counts[:, None], out=np.zeros((k, d)), where=counts[:, None] > 0)
         means.append(mean / np.maximum(1.0, np.abs(mean).sum(axis=1, keepdims=True)))
         weights.append(counts / counts.sum())
@@ -58,24 +58,15 @@ def make_problem(
     return target, proposal, np.concatenate(means)[components], components
 
 
-def same_starts(problem, n_chains):
-    """The arguments of several chains from one start."""
-    target, proposal, *start = problem
-    return target, proposal, [tuple(start)] * n_chains
+def sample_chain(*problem, rng, n_steps=30_000, record_weight=1.0, on_progress=None):
+    """One chain."""
+    walk = RecordWalk(*problem, n_steps=n_steps, record_weight=record_weight)
+    return run_chain(walk, n_steps=n_steps, rng=rng, on_progress=on_progress)
 
 
-def start_kernel(problem, n_steps, record_weight=1.0):
-    """The kernel's inputs for a run that the test drives itself."""
-    start = metropolis._prepare(*problem, n_steps, record_weight)
-    state = metropolis._start_state(start)
-    memory = metropolis._start_memory(start.model, state, n_steps)
-    d, n_rounds = state.points.shape[1], state.rows.shape[1]
-    scratch = np.empty(d), np.empty(n_rounds, dtype=np.int32), np.empty(len(start.model.noisy))
-
-    def run(draws, n_steps=None):
-        kernel.run_block(start.model, start.mixture, state, memory, draws, n_steps or len(draws.records), *scratch)
-
-    return start, state, memory, run
+def sample_chains(problem, n_chains, *, n_steps, **options):
+    """Several chains from one start."""
+    return run_chains([lambda stream: RecordWalk(*problem, n_steps=n_steps)] * n_chains, n_steps=n_steps, **options)
 
 
 def draw_block(rng, n, d, size):
@@ -85,7 +76,7 @@ def draw_block(rng, n, d, size):
 
 
 def fingerprint(chain):
-    arrays = (chain.best_points, chain.last_points, chain.last_components, chain.log_targets)
+    arrays = (chain.best, chain.last, chain.log_targets)
     numbers = (chain.best_log_target, chain.best_step, chain.n_accepted, chain.n_steps)
     return hashlib.sha256(b"".join(a.tobytes() for a in arrays) + repr(numbers).encode()).hexdigest()
 
@@ -108,14 +99,15 @@ def fingerprint(chain):
 def test_the_kernel_and_the_plain_twin_agree_step_by_step(options, record_weight):
     problem = make_problem(**options)
     n, d = problem[2].shape
-    start, state, memory, run = start_kernel(problem, 200, record_weight)
+    walk = RecordWalk(*problem, n_steps=200, record_weight=record_weight)
+    state, memory = walk.state, walk.memory
     twin = Twin(*problem, record_weight=record_weight)
     draws = draw_block(np.random.default_rng(5), n, d, 200)
     for s in range(200):
-        run(kernel.Draws(*(array[s : s + 1] for array in draws)))
+        walk.walk(kernel.Draws(*(array[s : s + 1] for array in draws)), 1)
         twin.step(*(array[s] for array in draws))
         assert state.points.tobytes() == twin.points.tobytes()
-        assert (start.kept[state.components] == twin.components).all()
+        assert (walk.components == twin.components).all()
         assert memory.counters[kernel.N_ACCEPTED] == twin.n_accepted
         assert memory.best_log_target[0] == pytest.approx(twin.best_log_target, abs=1e-9)
         assert memory.trace[s + 1] == pytest.approx(twin.log_target, abs=1e-9)
@@ -126,16 +118,17 @@ def test_the_kernel_and_the_plain_twin_agree_step_by_step(options, record_weight
 
 def test_totals_and_caches_after_a_million_steps_equal_a_recomputation():
     problem = make_problem(n=500, cells=(5, 5, 5))
-    start, state, _, run = start_kernel(problem, 1_000_000)
+    walk = RecordWalk(*problem, n_steps=1_000_000)
+    state = walk.state
     rng = np.random.default_rng(1)
     for _ in range(10):
-        run(draw_block(rng, 500, 2, 100_000))
+        walk.walk(draw_block(rng, 500, 2, 100_000), 100_000)
     rows, totals = np.empty_like(state.rows), np.empty_like(state.totals)
-    kernel.total_records(start.model, state.points, rows, totals, np.empty(len(totals)))
+    kernel.total_records(walk.model, state.points, rows, totals, np.empty(len(totals)))
     assert (totals == state.totals).all()
     assert (rows == state.rows).all()
     again = state._replace(log_densities=np.empty_like(state.log_densities))
-    kernel.fill_log_densities(start.mixture, again)
+    kernel.fill_log_densities(walk.mixture, again)
     assert (again.log_densities == state.log_densities).all()
     assert all(is_inside(problem[0], point) for point in state.points)
 
@@ -144,39 +137,37 @@ def test_the_best_data_set_is_at_least_the_start_and_scores_what_is_reported():
     for seed in range(5):
         problem = make_problem(seed=seed)
         chain = sample_chain(*problem, rng=np.random.default_rng(seed), n_steps=20_000)
-        assert chain.best_log_target == problem[0].log_density(chain.best_points)
-        assert chain.best_log_target == pytest.approx(log_target(problem[0], chain.best_points), abs=1e-9)
+        assert chain.best_log_target == problem[0].log_density(chain.best)
+        assert chain.best_log_target == pytest.approx(log_target(problem[0], chain.best), abs=1e-9)
         assert chain.best_log_target >= chain.log_targets.max() - 1e-9
         assert chain.log_targets[0] == problem[0].log_density(problem[2])
-        assert chain.log_targets[-1] == pytest.approx(log_target(problem[0], chain.last_points), abs=1e-9) or (
-            chain.n_steps % chain.trace_stride
+        assert chain.log_targets[-1] == pytest.approx(log_target(problem[0], chain.last), abs=1e-9) or (
+            chain.n_steps % trace_stride(chain.n_steps)
         )
 
 
 def test_a_journal_that_overflows_still_finds_the_best():
     problem = make_problem(n=6)
-    _, state, memory, run = start_kernel(problem, 3000)
-    memory = memory._replace(journal_records=memory.journal_records[:4], journal_points=memory.journal_points[:4])
-    start = metropolis._prepare(*problem, 3000, 1.0)
+    short, long = (RecordWalk(*problem, n_steps=3000) for _ in range(2))
+    journal = {name: getattr(short.memory, name)[:4] for name in ("journal_records", "journal_points")}
+    short.memory = short.memory._replace(**journal)
     draws = draw_block(np.random.default_rng(2), 6, 2, 3000)
-    scratch = np.empty(2), np.empty(3, dtype=np.int32), np.empty(len(start.model.noisy))
-    kernel.run_block(start.model, start.mixture, state, memory, draws, 3000, *scratch)
-    assert memory.counters[kernel.BEST_IS_SAVED]
-    _, long_state, long_memory, run = start_kernel(problem, 3000)
-    run(draws)
-    assert not long_memory.counters[kernel.BEST_IS_SAVED]
-    kernel.save_best(long_state.points, long_memory)
-    assert memory.best_points.tobytes() == long_memory.best_points.tobytes()
-    assert memory.counters[kernel.BEST_STEP] == long_memory.counters[kernel.BEST_STEP] > 0
+    for walk in (short, long):
+        walk.walk(draws, 3000)
+    assert short.memory.counters[kernel.BEST_IS_SAVED]
+    assert not long.memory.counters[kernel.BEST_IS_SAVED]
+    kernel.save_best(long.state.points, long.memory)
+    assert short.memory.best_points.tobytes() == long.memory.best_points.tobytes()
+    assert short.memory.counters[kernel.BEST_STEP] == long.memory.counters[kernel.BEST_STEP] > 0
 
 
 def test_a_start_that_nothing_beats_is_returned():
-    cells = CellRound(centers=[[-0.5], [0.5]], counts=[2.0, 2.0], count_scale=0.01)
+    cells = Cells(centers=[[-0.5], [0.5]], counts=[2.0, 2.0], count_scales=0.01)
     mixture = Proposal(means=[[-0.5], [0.5]], weights=[0.5, 0.5])
     points = [[-0.5], [-0.5], [0.5], [0.5]]
     chain = sample_chain(Target(rounds=[cells]), mixture, points, [0, 0, 1, 1], rng=np.random.default_rng(0))
     assert (chain.best_step, chain.best_log_target) == (0, 0.0)
-    assert (chain.best_points == points).all()
+    assert (chain.best == points).all()
     assert chain.n_accepted > 0
 
 
@@ -184,7 +175,7 @@ def test_the_same_seed_gives_the_same_chain_and_a_shorter_run_is_its_beginning()
     problem = make_problem()
     one, two = (sample_chain(*problem, rng=np.random.default_rng(7), n_steps=9_990) for _ in range(2))
     assert fingerprint(one) == fingerprint(two)
-    assert one.trace_stride == 10
+    assert trace_stride(9_990) == 10
     short = sample_chain(*problem, rng=np.random.default_rng(7), n_steps=500)
     assert (short.log_targets[::10] == one.log_targets[:51]).all()
     other = sample_chain(*problem, rng=np.random.default_rng(8), n_steps=9_990)
@@ -194,7 +185,7 @@ def test_the_same_seed_gives_the_same_chain_and_a_shorter_run_is_its_beginning()
 def test_chains_do_not_depend_on_the_number_of_threads_or_of_chains():
     problem = make_problem()
     runs = [
-        sample_chains(*same_starts(problem, n), n_threads=threads, n_steps=5_000, rng=np.random.default_rng(3))
+        sample_chains(problem, n, n_threads=threads, n_steps=5_000, rng=np.random.default_rng(3))
         for n, threads in ((4, 1), (4, 2), (4, 4), (1, None))
     ]
     prints = [[fingerprint(chain) for chain in chains] for chains in runs]
@@ -207,7 +198,7 @@ SHORT_CHAINS = """
 import sys
 import numpy as np
 sys.path.insert(0, {folder!r})
-import test_metropolis as tests
+import test_record_walk as tests
 for noise in ("laplace", "gaussian"):
     problem = tests.make_problem(noise=noise)
     print(tests.fingerprint(tests.sample_chain(*problem, rng=np.random.default_rng(0), n_steps=400)))
@@ -233,7 +224,7 @@ def test_the_trace_is_thinned():
     problem = make_problem()
     for n_steps, length, stride in ((0, 1, 1), (10, 11, 1), (999, 1000, 1), (1000, 501, 2), (30_000, 968, 31)):
         chain = sample_chain(*problem, rng=np.random.default_rng(0), n_steps=n_steps)
-        assert (len(chain.log_targets), chain.trace_stride, chain.n_steps) == (length, stride, n_steps)
+        assert (len(chain.log_targets), trace_stride(n_steps), chain.n_steps) == (length, stride, n_steps)
         assert not chain.interrupted
     assert chain.acceptance == chain.n_accepted / 30_000
     assert sample_chain(*problem, rng=np.random.default_rng(0), n_steps=0).acceptance == 0
@@ -247,11 +238,9 @@ def test_an_interrupt_keeps_the_best_so_far():
     problem = make_problem()
     chain = sample_chain(*problem, rng=np.random.default_rng(0), n_steps=10**9, on_progress=interrupt)
     assert chain.interrupted
-    assert metropolis.REPORT_EVERY <= chain.n_steps < 2 * metropolis.REPORT_EVERY
-    assert chain.best_log_target == problem[0].log_density(chain.best_points) > chain.log_targets[0]
-    chains = sample_chains(
-        *same_starts(problem, 2), n_threads=2, n_steps=10**9, rng=np.random.default_rng(0), on_progress=interrupt
-    )
+    assert RecordWalk.report_every <= chain.n_steps < 2 * RecordWalk.report_every
+    assert chain.best_log_target == problem[0].log_density(chain.best) > chain.log_targets[0]
+    chains = sample_chains(problem, 2, n_threads=2, n_steps=10**9, rng=np.random.default_rng(0), on_progress=interrupt)
     assert all(chain.interrupted for chain in chains)
 
 
@@ -260,7 +249,7 @@ def test_an_error_in_one_chain_stops_all():
         raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
-        sample_chains(*same_starts(make_problem(), 3), n_steps=10**9, rng=np.random.default_rng(0), on_progress=fail)
+        sample_chains(make_problem(), 3, n_steps=10**9, rng=np.random.default_rng(0), on_progress=fail)
 
 
 def test_progress_is_reported_now_and_then_and_at_the_end():
@@ -269,7 +258,8 @@ def test_progress_is_reported_now_and_then_and_at_the_end():
     assert [total for _, total in one] == [250_000] * 3
     assert one[-1][0] == 250_000
     sample_chains(
-        *same_starts(problem, 2),
+        problem,
+        2,
         rng=np.random.default_rng(0),
         n_steps=1000,
         on_progress=lambda *a: all_chains.append(a),
@@ -280,8 +270,7 @@ def test_progress_is_reported_now_and_then_and_at_the_end():
 def test_the_alias_table_has_the_weights_and_skips_the_zeros():
     weights = np.array([0.0, 3.0, 0.25, 0.0, 1.0, 1e-9, 2.0])
     proposal = Proposal(means=np.zeros((7, 1)), weights=weights)
-    kept = positive_components(proposal)
-    mixture = build_mixture(proposal, kept)
+    mixture, kept = mixture_of(proposal)
     probability = mixture.threshold.copy()
     np.add.at(probability, mixture.alias, 1.0 - mixture.threshold)
     np.testing.assert_allclose(probability / len(kept), weights[kept] / weights.sum(), rtol=1e-9, atol=1e-16)
@@ -292,7 +281,7 @@ def test_the_alias_table_has_the_weights_and_skips_the_zeros():
 
 def test_proposals_lie_on_the_grid_at_their_deviation_from_the_mean():
     proposal = Proposal(means=[[0.3, -0.2]], weights=[2.0], variance=0.04)
-    mixture = build_mixture(proposal, np.zeros(1, dtype=np.int64))
+    mixture, _ = mixture_of(proposal)
     point = np.empty(2)
     _, density = kernel.propose(mixture, 0.5, np.array([1.0, -2.0]), point)
     np.testing.assert_allclose(point, [0.5, -0.6], atol=kernel.GRID)
@@ -302,17 +291,15 @@ def test_proposals_lie_on_the_grid_at_their_deviation_from_the_mean():
 
 def last_positions(planted_deviation=1.0, n=50_000, steps_each=60, seed=11):
     """Where many records are at the end under a flat target, which makes them independent of each other."""
-    cells = CellRound(centers=[[-0.5], [0.5]], counts=[1.0, 1.0], count_scale=1e15)
+    cells = Cells(centers=[[-0.5], [0.5]], counts=[1.0, 1.0], count_scales=1e15)
     mixture = Proposal(means=[[-0.4], [0.5]], weights=[0.4, 0.6], variance=0.5)
     problem = Target(rounds=[cells], domain="box"), mixture, np.full((n, 1), 0.5), np.ones(n, dtype=int)
-    start = metropolis._prepare(*problem, n * steps_each, 1.0)
-    wrong = start.mixture._replace(deviation=planted_deviation * start.mixture.deviation)
-    state = metropolis._start_state(start)
-    memory = metropolis._start_memory(start.model, state, n * steps_each)
-    rng, scratch = np.random.default_rng(seed), (np.empty(1), np.empty(1, dtype=np.int32), np.empty(2))
+    walk = RecordWalk(*problem, n_steps=n * steps_each)
+    walk.mixture = walk.mixture._replace(deviation=planted_deviation * walk.mixture.deviation)
+    rng = np.random.default_rng(seed)
     for _ in range(steps_each):
-        kernel.run_block(start.model, wrong, state, memory, draw_block(rng, n, 1, n), n, *scratch)
-    return state.points[:, 0]
+        walk.walk(draw_block(rng, n, 1, n), n)
+    return walk.state.points[:, 0]
 
 
 @pytest.mark.statistical
@@ -338,27 +325,26 @@ def test_degenerate_inputs_run(options):
     chain = sample_chain(*problem, rng=np.random.default_rng(0), n_steps=3000)
     assert chain.best_log_target >= chain.log_targets[0]
     assert np.isfinite(chain.log_targets).all()
-    assert chain.best_points.shape == problem[2].shape
-    assert all(is_inside(problem[0], point) for point in chain.best_points)
+    assert chain.best.shape == problem[2].shape
+    assert all(is_inside(problem[0], point) for point in chain.best)
 
 
 def test_all_weight_on_one_component():
     target, proposal, points, _ = make_problem()
     weights = np.zeros(len(proposal.weights))
     weights[4] = 5.0
-    chain = sample_chain(
-        target, replace(proposal, weights=weights), points, [4] * len(points), rng=np.random.default_rng(0)
-    )
-    assert (chain.last_components == 4).all()
+    walk = RecordWalk(target, replace(proposal, weights=weights), points, [4] * len(points), n_steps=30_000)
+    chain = run_chain(walk, n_steps=30_000, rng=np.random.default_rng(0))
+    assert (walk.components == 4).all()
     assert chain.n_accepted > 0
 
 
 def test_a_start_on_the_boundary_stays_inside():
-    cells = CellRound(centers=[[0.0] * 3], counts=[9.0], count_scale=1.0)
+    cells = Cells(centers=[[0.0] * 3], counts=[9.0], count_scales=1.0)
     points = np.full((9, 3), 1 / 3)
     proposal = Proposal(means=[[1 / 3] * 3], weights=[1.0])
     chain = sample_chain(Target(rounds=[cells]), proposal, points, [0] * 9, rng=np.random.default_rng(0))
-    assert (np.abs(chain.last_points).sum(axis=1) <= 1.0).all()
+    assert (np.abs(chain.last).sum(axis=1) <= 1.0).all()
 
 
 @pytest.mark.parametrize(
@@ -367,11 +353,11 @@ def test_a_start_on_the_boundary_stays_inside():
         ({"rounds": []}, "at least one round"),
         ({"noise": "cauchy"}, "Unknown noise"),
         ({"radius": 0.0}, "must be positive"),
-        ({"rounds": [CellRound(centers=[[0.0, 0.0]], counts=[1.0, 2.0], count_scale=1.0)]}, "must fit"),
-        ({"rounds": [CellRound(centers=[[0.0, 0.0]], counts=[1.0], count_scale=0.0)]}, "must be positive"),
-        ({"rounds": [CellRound(centers=[[0.0, 0.0]], counts=[np.nan], count_scale=1.0)]}, "must be finite"),
-        ({"rounds": [CellRound(centers=[0.0, 0.0], counts=[1.0], count_scale=1.0)]}, "table of cells"),
-        ({"rounds": [CellRound(centers=[[0.0] * 3], counts=[1.0], count_scale=1.0)]}, "do not fit"),
+        ({"rounds": [Cells(centers=[[0.0, 0.0]], counts=[1.0, 2.0], count_scales=1.0)]}, "must fit"),
+        ({"rounds": [Cells(centers=[[0.0, 0.0]], counts=[1.0], count_scales=0.0)]}, "must be positive"),
+        ({"rounds": [Cells(centers=[[0.0, 0.0]], counts=[np.nan], count_scales=1.0)]}, "must be finite"),
+        ({"rounds": [Cells(centers=[0.0, 0.0], counts=[1.0], count_scales=1.0)]}, "table of cells"),
+        ({"rounds": [Cells(centers=[[0.0] * 3], counts=[1.0], count_scales=1.0)]}, "do not fit"),
     ],
 )
 def test_an_unusable_target_is_refused(change, message):
@@ -398,5 +384,3 @@ def test_an_unusable_proposal_or_start_is_refused():
     for arguments, options, message in bad_runs:
         with pytest.raises(ParameterError, match=message):
             sample_chain(*arguments, rng=np.random.default_rng(0), **options)
-    with pytest.raises(ParameterError, match="at least one start"):
-        sample_chains(target, proposal, [], rng=np.random.default_rng(0))

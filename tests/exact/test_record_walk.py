@@ -41,9 +41,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recoup.inference import metropolis
-from recoup.inference.metropolis_model import CellRound, Proposal, Target
-from recoup.kernels import metropolis as kernel
+from recoup.inference.record_walk import Proposal, RecordWalk, Target
+from recoup.kernels import record_walk as kernel
+from recoup.maxent.rounds import Cells
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 from metropolis_twin import is_inside, log_target
@@ -54,15 +54,15 @@ POINTS = np.array([[-0.5, 0.25], [0.25, -0.125], [0.0, 0.5], [0.75, 0.5]])
 N_RECORDS = 3
 
 ROUNDS = (
-    CellRound(
+    Cells(
         centers=[[-0.25, 0.5], [0.25, 0.5]],
         counts=[2.2, 0.4],
-        count_scale=0.9,
+        count_scales=0.9,
         sums=[[-0.6, 0.3], [0.2, 0.1]],
-        sum_scale=0.4,
+        sum_scales=0.4,
     ),
-    CellRound(centers=[[0.0, 0.0], [0.5, -0.5], [-0.5, 0.5]], counts=[0.1, 1.5, 1.2], count_scale=[0.7, 1.3, 2.0]),
-    CellRound(centers=[[0.1, 0.1]], counts=[3.4], count_scale=1.1, sums=[[0.3, 0.9]], sum_scale=[[0.5, 0.8]]),
+    Cells(centers=[[0.0, 0.0], [0.5, -0.5], [-0.5, 0.5]], counts=[0.1, 1.5, 1.2], count_scales=[0.7, 1.3, 2.0]),
+    Cells(centers=[[0.1, 0.1]], counts=[3.4], count_scales=1.1, sums=[[0.3, 0.9]], sum_scales=[[0.5, 0.8]]),
 )
 # Component 1 has weight 0: the mixture must never use it.
 PROPOSAL = Proposal(
@@ -121,18 +121,17 @@ class TinySpace:
 
     def kernel_inputs(self, state, log_density):
         """The kernel's view of one state, with the log densities that `log_density` says."""
-        start = metropolis._prepare(
+        walk = RecordWalk(
             self.target,
             self.proposal,
             POINTS[[self.pairs[p][0] for p in state]],
             [LIVE[self.pairs[p][1]] for p in state],
-            0,
-            self.record_weight,
+            n_steps=0,
+            record_weight=self.record_weight,
         )
-        filled = metropolis._start_state(start)
         for i, p in enumerate(state):
-            filled.log_densities[i] = log_density(start.mixture, self.pairs[p][1], filled.points[i])
-        return start, filled
+            walk.state.log_densities[i] = log_density(walk.mixture, self.pairs[p][1], walk.state.points[i])
+        return walk, walk.state
 
     def proposals(self, state, log_density):
         """Every (record, point, component) with the compiled acceptance ratio, and a function to decide by a floor."""

@@ -18,8 +18,9 @@ import pytest
 from cases import ALPHA
 from scipy.stats import chi2
 
-from recoup.inference.support_sampler import SupportTarget, sample_on_support
-from recoup.kernels.support_sampler import log_target, walk
+from recoup.inference.sampler import run_chain
+from recoup.inference.support_walk import SupportTarget, SupportWalk
+from recoup.kernels.support_walk import log_target, walk
 
 TOLERANCE = 1e-12
 # Four support points, four rows that all points touch, as in a query of moments.
@@ -172,8 +173,9 @@ def test_runs_of_the_sampler_end_in_the_target():
     kinds = sorted({tuple(np.bincount(state, minlength=4)) for state in space.states})
     seen = dict.fromkeys(kinds, 0)
     for stream in np.random.default_rng(0).spawn(n_chains):
-        chain = sample_on_support(target, np.array([1.0, 1.0, 0.5, 0.5]), n_records=3, n_steps=n_steps, rng=stream)
-        seen[tuple(np.rint(chain.last_weights).astype(int))] += 1
+        started = SupportWalk(target, np.array([1.0, 1.0, 0.5, 0.5]), n_records=3, n_steps=n_steps)
+        chain = run_chain(started, n_steps=n_steps, rng=stream)
+        seen[tuple(np.rint(chain.last).astype(int))] += 1
 
     def statistic(pi):
         expected = dict.fromkeys(kinds, 0.0)

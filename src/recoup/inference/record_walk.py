@@ -1,0 +1,451 @@
+"""The paper's sampler (section 3.3): a walk over latent records, for rounds of counts and absolute sums of cells.
+
+Each record carries the mixture component it was drawn from. A step replaces one record by a draw (component j, point
+x') from the mixture and accepts with
+
+    target(D') / target(D)  *  w_i N(x; c_i) / (w_j N(x'; c_j)),
+
+where x and i are the record that leaves. This leaves `target(D)` invariant, uniformly over the components, so that
+the law of D alone is the target with respect to the uniform measure on the domain. The other reading of the paper's q,
+the density of the whole mixture at x and at x', has the same law of D.
+
+What the released values may look like, and what happens: a cell with noisy count 0 has weight 0 and is never proposed;
+a tiny one is proposed as rarely as its count says, and its mean is the caller's to keep inside the domain; a round
+without sums joins with its counts; a point proposed outside the domain is rejected, for the target is 0 there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from recoup.errors import ParameterError
+from recoup.inference.evidence import Evidence
+from recoup.inference.sampler import (
+    BLOCK,
+    MAX_LATENT_RECORDS,
+    Chain,
+    Chains,
+    Sampled,
+    Walk,
+    diagnosed,
+    run_chains,
+    trace_stride,
+    whole_parts,
+)
+from recoup.kernels import record_walk as kernel
+from recoup.maxent.rounds import Cells, made_consistent, voronoi_cells_of
+from recoup.queries.base import Array
+from recoup.transcript.context import Context
+
+_DOMAINS = {"box": kernel.BOX, "l1": kernel.L1_BALL, "l2": kernel.L2_BALL}
+_UNBOUNDED_GAIN = 1e300
+# Below this the grid of coordinates would show in the proposal.
+_MIN_VARIANCE = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How the paper's section 3.3 is read.
+
+    Attributes:
+        variance: of the proposal, the paper's delta.
+        target_scale: the paper prints its acceptance without the noise's scale ("one"), its target with it ("noise").
+        correction: the q(x) of the acceptance, of the component that a record came from or of the whole mixture.
+        raw: whether target and weights are the noisy values as released, and not the consistent ones.
+    """
+
+    variance: float
+    target_scale: Literal["one", "noise"]
+    correction: Literal["component", "mixture"]
+    raw: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The law over data sets: how well each explains all rounds, inside the domain.
+
+    Attributes:
+        rounds: what was released; a scale may be one number.
+        noise: "laplace": log target -sum |y - A(D)| / b; "gaussian": -sum (y - A(D))^2 / (2 b^2).
+        scale: "noise": b is the released noise scale, so that the target is the likelihood; "one": b = 1 everywhere, as
+            the paper prints its acceptance.
+        domain: "box": [-1, 1]^d; "l1", "l2": the ball of `radius` within that box.
+        radius: of the ball.
+    """
+
+    rounds: Sequence[Cells]
+    noise: Literal["laplace", "gaussian"] = "laplace"
+    scale: Literal["one", "noise"] = "noise"
+    domain: str = "l1"
+    radius: float = 1.0
+
+    def log_density(self, points: ArrayLike, *, record_weight: float = 1.0) -> float:
+        """The log target of a data set, from nothing but its points; the domain is not looked at.
+
+        >>> near = Cells(centers=np.array([[-0.5], [0.5]]), counts=np.array([2.0, 1.0]), count_scales=np.full(2, 10.0))
+        >>> Target(rounds=[near]).log_density([[-0.4], [0.4], [0.6]])
+        -0.2
+        """
+        return _log_target(_model(self, record_weight), _on_grid(points))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """The mixture of Gaussians that replacements are drawn from.
+
+    Attributes:
+        means: (C, d), inside the domain.
+        weights: (C,) not negative; only ratios matter; a component of weight 0 is never proposed.
+        variance: of every coordinate, the paper's delta.
+        correction: the q(x) of the acceptance: "component", weight times density of the component that a record was
+            drawn from, which it carries; or "mixture", of the whole mixture. Both leave the target invariant.
+    """
+
+    means: Array
+    weights: Array
+    variance: float = 0.001
+    correction: Literal["component", "mixture"] = "component"
+
+
+# ---------------------------------------------------------------- from a transcript to chains and back
+
+
+class _Start(NamedTuple):
+    points: Array  # (n, d)
+    components: NDArray[np.int64]  # (n,) of the proposal
+
+
+def sample_records(evidence: Evidence, rng: np.random.Generator, reading: Reading, chains: Chains) -> Sampled:
+    """Run the paper's sampler on rounds of counts and absolute sums, and take the best-scoring data set of all chains.
+
+    Guarantees: the first chain starts where the paper's does and does not depend on how many follow. The others start
+    far apart, so that R-hat can tell chains that have met from chains that have not moved.
+    """
+    clock = time.perf_counter()
+    context = evidence.context
+    released = voronoi_cells_of(evidence.rounds)
+    cells, result = made_consistent(released, context)
+    seconds = {"consistency": time.perf_counter() - clock}
+    clock = time.perf_counter()
+    aimed = released if reading.raw else cells
+    proposal = _mixture(aimed, context, reading)
+    target = Target(
+        rounds=aimed,
+        noise=context.mechanism,
+        scale=reading.target_scale,
+        domain=context.domain.kind,
+        radius=min(context.domain.shape()[1], 1e6),
+    )
+    n_true = max(1, round(result.total))
+    n = min(n_true, MAX_LATENT_RECORDS)
+    starts = [_last_centers(aimed[-1], proposal, n)]
+    starts += [_overdispersed(proposal, n, rng) for _ in range(chains.n_chains - 1)]
+
+    def begin(start: _Start, stream: np.random.Generator) -> Walk:
+        return RecordWalk(target, proposal, *start, n_steps=chains.n_steps, record_weight=n_true / n)
+
+    ends = run_chains(
+        [partial(begin, start) for start in starts], n_steps=chains.n_steps, rng=rng, on_progress=chains.on_progress
+    )
+    seconds["sampling"] = time.perf_counter() - clock
+    best = max(range(len(ends)), key=lambda i: ends[i].best_log_target)
+    points, weights = _grouped(ends[best].best, starts[best], n_true / n)
+    quality = {name: getattr(result, name) for name in ("converged", "primal_residual", "dual_residual")}
+    diagnostics = diagnosed(evidence, points, weights, ends, seconds, **quality)
+    return Sampled(points, weights, diagnostics, tuple(chain.last for chain in ends))
+
+
+def _mixture(cells: Sequence[Cells], context: Context, reading: Reading) -> Proposal:
+    weights = []
+    for c in cells:
+        positive = np.maximum(c.counts, 0.0)
+        total = positive.sum()
+        # A round that saw nothing proposes from all of its cells alike, so that a proposal always exists.
+        weights.append(positive / total if total > 0 else np.full(len(positive), 1.0 / len(positive)))
+    return Proposal(
+        means=np.concatenate([c.means(context) for c in cells]),
+        weights=np.concatenate(weights),
+        variance=reading.variance,
+        correction=reading.correction,
+    )
+
+
+def _last_centers(last: Cells, proposal: Proposal, n: int) -> _Start:
+    """The paper's start: each of the last round's centres, as often as its count says."""
+    weights = np.array(proposal.weights)
+    weights[: -len(last.centers)] = 0.0
+    return _at_means(proposal, weights, n)
+
+
+def _overdispersed(proposal: Proposal, n: int, rng: np.random.Generator) -> _Start:
+    """The means of all rounds, each as often as its weight says times an exponential draw: far from any other start."""
+    return _at_means(proposal, proposal.weights * rng.standard_exponential(len(proposal.weights)), n)
+
+
+def _at_means(proposal: Proposal, weights: Array, n: int) -> _Start:
+    """Records at the proposal's means, in whole numbers; none at a mean of weight 0."""
+    components = np.repeat(np.arange(len(weights)), whole_parts(weights / weights.sum(), n))
+    return _Start(proposal.means[components], components)
+
+
+def _grouped(points: Array, start: _Start, weight: float) -> tuple[Array, Array]:
+    """Write records that never left their start as one weighted point per mean: the same data set, much smaller."""
+    moved = (np.abs(points - start.points) > 2.0**-29).any(axis=1)
+    _, first, count = np.unique(start.components[~moved], return_index=True, return_counts=True)
+    grouped = np.concatenate([points[~moved][first], points[moved]])
+    return grouped, np.concatenate([weight * count, np.full(int(moved.sum()), weight)])
+
+
+# ---------------------------------------------------------------- the walk
+
+
+class RecordWalk:
+    """A chain of the paper's sampler.
+
+    Args:
+        target: the law over data sets.
+        proposal: the mixture that replacements are drawn from.
+        points: (n, d) latent records to begin with, inside the domain.
+        components: (n,) the proposal component of each; its weight must be positive.
+        n_steps: replacements that will be tried.
+        record_weight: how many records each point stands for.
+
+    Guarantees: a shorter run is the beginning of a longer one. Totals are exact after any number of steps. All that a
+    block of steps learns is written by the kernel, in one call: an interrupt finds it whole.
+    """
+
+    report_every = 100_000
+
+    def __init__(
+        self,
+        target: Target,
+        proposal: Proposal,
+        points: ArrayLike,
+        components: ArrayLike,
+        *,
+        n_steps: int,
+        record_weight: float = 1.0,
+    ) -> None:
+        if n_steps < 0:
+            raise ParameterError(f"n_steps must not be negative, got {n_steps}.")
+        self.n_steps = n_steps
+        self.model = _model(target, record_weight)
+        self.mixture, self.kept = mixture_of(proposal)
+        start, drawn_from = _on_grid(points), _renumbered(components, self.kept, np.size(proposal.weights))
+        _check_start(self.model, self.mixture, start, drawn_from)
+        (n, d), n_rounds, n_cells = start.shape, len(self.model.first) - 1, len(self.model.noisy)
+        self.state = kernel.State(
+            points=start,
+            components=drawn_from,
+            log_densities=np.empty(n),
+            rows=np.empty((n, n_rounds), dtype=np.int32),
+            totals=np.empty(self.model.noisy.shape),
+        )
+        kernel.total_records(self.model, start, self.state.rows, self.state.totals, np.empty(n_cells))
+        kernel.fill_log_densities(self.mixture, self.state)
+        # The start is the best so far; the journal holds one data set's worth of changes.
+        n_journal = min(max(n, BLOCK), max(1, n_steps))
+        stride = trace_stride(n_steps)
+        self.memory = kernel.Memory(
+            journal_records=np.empty(n_journal, dtype=np.int64),
+            journal_points=np.empty((n_journal, d)),
+            best_points=np.empty((n, d)),
+            trace=np.empty(1 + n_steps // stride),
+            stride=stride,
+            counters=np.zeros(kernel.N_COUNTERS, dtype=np.int64),
+            best_log_target=np.array([kernel.log_target(self.model, self.state.totals)]),
+        )
+        self.memory.trace[0] = self.memory.best_log_target[0]
+        self.scratch = np.empty(d), np.empty(n_rounds, dtype=np.int32), np.empty(n_cells)
+        self._drawn = np.empty(BLOCK), np.empty((BLOCK, d)), np.empty(BLOCK)
+
+    @property
+    def n_done(self) -> int:
+        """Steps taken."""
+        return int(self.memory.counters[kernel.STEP])
+
+    @property
+    def components(self) -> NDArray[np.int64]:
+        """(n,) the proposal component that each record was drawn from."""
+        return np.asarray(self.kept[self.state.components])
+
+    def advance(self, n_steps: int, rng: np.random.Generator) -> None:
+        """Take steps, at most a block; its randomness is always drawn whole."""
+        uniforms, normals, exponentials = self._drawn
+        records = rng.integers(0, len(self.state.points), size=BLOCK)
+        rng.random(out=uniforms)
+        rng.standard_normal(out=normals)
+        rng.standard_exponential(out=exponentials)
+        self.walk(kernel.Draws(records, uniforms, normals, exponentials), n_steps)
+
+    def walk(self, draws: kernel.Draws, n_steps: int) -> None:
+        """Take steps with given randomness."""
+        kernel.run_block(self.model, self.mixture, self.state, self.memory, draws, n_steps, *self.scratch)
+
+    def chain(self) -> Chain:
+        """What it came to."""
+        memory, done = self.memory, self.n_done
+        if not memory.counters[kernel.BEST_IS_SAVED]:
+            kernel.save_best(self.state.points, memory)
+        return Chain(
+            best=memory.best_points,
+            best_log_target=_log_target(self.model, memory.best_points),
+            best_step=int(memory.counters[kernel.BEST_STEP]),
+            last=self.state.points,
+            log_targets=memory.trace[: 1 + done // memory.stride].copy(),
+            n_steps=done,
+            n_accepted=int(memory.counters[kernel.N_ACCEPTED]),
+            interrupted=done < self.n_steps,
+        )
+
+
+def _renumbered(components: ArrayLike, kept: NDArray[np.int64], n_components: int) -> NDArray[np.int32]:
+    """Number the records' components among those that can be proposed."""
+    given = np.asarray(components, dtype=np.int64).reshape(-1)
+    number = np.full(n_components, -1, dtype=np.int32)
+    number[kept] = np.arange(len(kept), dtype=np.int32)
+    if ((given < 0) | (given >= n_components)).any() or (number[given] < 0).any():
+        raise ParameterError("Every record must start in a proposal component of positive weight.")
+    return number[given]
+
+
+def _check_start(model: kernel.Model, mixture: kernel.Mixture, points: Array, components: NDArray[np.int32]) -> None:
+    """The start must be a data set of the domain that the kernel can hold exactly."""
+    d = model.centers.shape[0]
+    if points.shape != (len(components), d) or mixture.means.shape[1] != d:
+        raise ParameterError(
+            f"Points of shape {points.shape}, {len(components)} components, means of {mixture.means.shape[1]} columns "
+            f"and centres of {d} columns do not fit."
+        )
+    if not 1 <= len(points) <= kernel.MAX_RECORDS:
+        raise ParameterError(
+            f"The sampler takes 1 to {kernel.MAX_RECORDS} latent records, got {len(points)}. "
+            "Use fewer points and a larger record_weight."
+        )
+    norm = {
+        kernel.BOX: np.abs(points).max(axis=1),
+        kernel.L1_BALL: np.abs(points).sum(axis=1),
+        kernel.L2_BALL: np.sqrt((points**2).sum(axis=1)),
+    }[model.domain]
+    limit = 1.0 if model.domain == kernel.BOX else model.radius
+    if not (np.abs(points).max() <= 1.0 + kernel.GRID and norm.max() <= limit + d * kernel.GRID):
+        raise ParameterError("The start must lie inside the domain.")
+
+
+# ---------------------------------------------------------------- target and proposal as the kernel's arrays
+
+
+def _model(target: Target, record_weight: float) -> kernel.Model:
+    """Stack the rounds into one table, in units of `record_weight` records."""
+    if not target.rounds:
+        raise ParameterError("The target needs at least one round.")
+    if target.noise not in ("laplace", "gaussian") or target.domain not in _DOMAINS:
+        raise ParameterError(f"Unknown noise {target.noise!r} or domain {target.domain!r}.")
+    if not (np.isfinite(record_weight) and record_weight > 0 and np.isfinite(target.radius) and target.radius > 0):
+        raise ParameterError(f"record_weight and radius must be positive, got {record_weight} and {target.radius}.")
+    tables = [_round_table(cells) for cells in target.rounds]
+    centers = np.ascontiguousarray(np.concatenate([np.asarray(c.centers, dtype=np.float64) for c in target.rounds]))
+    first = np.cumsum([0, *(len(noisy) for noisy, _ in tables)]).astype(np.int64)
+    scale = np.concatenate([scale for _, scale in tables])
+    if target.scale == "one":
+        scale = np.where(np.isfinite(scale), 1.0, scale)  # what was not released stays so
+    scale = scale / record_weight
+    gaussian = target.noise == "gaussian"
+    precision = 0.5 / scale**2 if gaussian else 1.0 / scale
+    count_gain = sum_gain = _UNBOUNDED_GAIN
+    if not gaussian:
+        count_gain = float(np.maximum.reduceat(precision[:, 0], first[:-1]).sum())
+        sum_gain = float(np.maximum.reduceat(precision[:, 1:].max(axis=1), first[:-1]).sum())
+    d, radius = centers.shape[1], target.radius
+    # A start may miss the domain by the rounding of its bounds.
+    largest_norm = d * kernel.GRID + {"box": d, "l1": min(d, radius), "l2": min(d, radius * d**0.5)}[target.domain]
+    return kernel.Model(
+        centers=np.ascontiguousarray(centers.T),
+        first=first,
+        noisy=np.concatenate([noisy for noisy, _ in tables]) / record_weight,
+        precision=precision,
+        count_gain=count_gain,
+        sum_gain=sum_gain,
+        largest_norm=float(largest_norm),
+        is_gaussian=gaussian,
+        domain=_DOMAINS[target.domain],
+        radius=float(radius),
+    )
+
+
+def _round_table(cells: Cells) -> tuple[Array, Array]:
+    """The round's noisy values and their scales, each (k, 1 + d); what was not released has an infinite scale."""
+    centers = np.asarray(cells.centers, dtype=np.float64)
+    if centers.ndim != 2 or centers.size == 0:
+        raise ParameterError(f"centers must be a table of cells and columns, got shape {centers.shape}.")
+    k, d = centers.shape
+    noisy, scale = np.zeros((k, 1 + d)), np.full((k, 1 + d), np.inf)
+    blocks: list[tuple[Any, ArrayLike, ArrayLike | None]] = [(np.s_[:, 0], cells.counts, cells.count_scales)]
+    if cells.sums is not None:
+        blocks.append((np.s_[:, 1:], cells.sums, cells.sum_scales))
+    for where, values, block_scale in blocks:
+        try:
+            noisy[where] = np.asarray(values, dtype=np.float64).reshape(noisy[where].shape)
+            scale[where] = np.asarray(block_scale, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ParameterError(f"Counts, sums and scales must fit {k} cells and {d} columns.") from error
+        if not np.all(scale[where] > 0):
+            raise ParameterError("Noise scales must be positive.")
+    if not (np.isfinite(centers).all() and np.isfinite(noisy).all()):
+        raise ParameterError("Centres and released values must be finite.")
+    return noisy, scale
+
+
+def mixture_of(proposal: Proposal) -> tuple[kernel.Mixture, NDArray[np.int64]]:
+    """The components of positive weight, with an alias table (Vose's method) over them; and which these are."""
+    weights, means = (np.asarray(value, dtype=np.float64) for value in (proposal.weights, proposal.means))
+    if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
+        raise ParameterError("Proposal weights must be finite, not negative, and not all zero.")
+    if means.ndim != 2 or len(means) != len(weights) or not np.isfinite(means).all():
+        raise ParameterError(f"Proposal means must be finite, one row per weight, got shape {means.shape}.")
+    if np.abs(means).max() > 1.0 + kernel.GRID:
+        raise ParameterError("Proposal means must lie inside the domain, within [-1, 1].")
+    if not (np.isfinite(proposal.variance) and proposal.variance >= _MIN_VARIANCE):
+        raise ParameterError(f"The proposal variance must be at least {_MIN_VARIANCE}, got {proposal.variance}.")
+    kept = np.flatnonzero(weights > 0)
+    weights = weights[kept] / weights[kept].sum()
+    share = weights * len(kept)
+    threshold, alias = np.ones(len(kept)), np.arange(len(kept))
+    poor, rich = [int(c) for c in np.flatnonzero(share < 1)], [int(c) for c in np.flatnonzero(share >= 1)]
+    while poor and rich:
+        low, high = poor.pop(), rich[-1]
+        threshold[low], alias[low] = share[low], high
+        share[high] -= 1.0 - share[low]
+        if share[high] < 1:
+            poor.append(rich.pop())
+    mixture = kernel.Mixture(
+        means=np.ascontiguousarray(means[kept]),
+        log_weights=np.log(weights),
+        threshold=threshold,
+        alias=alias,
+        deviation=float(proposal.variance) ** 0.5,
+        half_precision=0.5 / float(proposal.variance),
+        is_marginal=proposal.correction == "mixture",
+    )
+    return mixture, kept
+
+
+def _on_grid(points: ArrayLike) -> Array:
+    """The points on the kernel's grid, rounded toward zero so that none leaves the domain."""
+    table = np.array(points, dtype=np.float64, ndmin=2)
+    return np.ascontiguousarray(np.trunc(table / kernel.GRID) * kernel.GRID)
+
+
+def _log_target(model: kernel.Model, points: Array) -> float:
+    """The log target of the points, from scratch."""
+    rows = np.empty((len(points), len(model.first) - 1), dtype=np.int32)
+    totals = np.empty(model.noisy.shape)
+    kernel.total_records(model, points, rows, totals, np.empty(len(model.noisy)))
+    return float(kernel.log_target(model, totals))
