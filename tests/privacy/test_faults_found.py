@@ -17,8 +17,7 @@ import pytest
 
 from recoup import Box, KMeans, Ledger, Transcript, release
 from recoup._files import exclusive
-from recoup.cli.bounds import read_columns
-from recoup.cli.config import read_config
+from recoup.cli.settings import read_columns, read_config
 from recoup.errors import (
     BoundsError,
     BudgetError,

@@ -12,20 +12,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from recoup.cli import (
-    cluster,
-    demo,
-    import_answers,
-    infer,
-    ledger,
-    plan,
-    release,
-    report,
-)
-from recoup.cli.exits import MEANINGS, ExitCode, code_of
-from recoup.cli.wording import spoken
+from recoup.cli import options
+from recoup.cli.commands import cluster, demo, imported, infer, ledger, plan, release, report
+from recoup.cli.exits import MEANINGS, ExitCode, code_of, in_words_of_commands
 from recoup.errors import ParameterError, RecoupError, UnitConverted
 from recoup.version import __version__
 
@@ -90,7 +81,7 @@ class _Group(TyperGroup):
             _complain(f"interrupted; {_INTERRUPTED.get(ctx.invoked_subcommand, 'every file is whole or not there')}.")
             raise typer.Exit(ExitCode.INTERRUPTED) from None
         except RecoupError as error:
-            _complain(spoken(str(error)))
+            _complain(in_words_of_commands(str(error)))
             raise typer.Exit(code_of(error)) from None
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
@@ -109,13 +100,25 @@ class _Group(TyperGroup):
             raise typer.Exit(ExitCode.FAILED) from None
 
 
+class _Command(TyperCommand):
+    """A command whose help shows the choices that there are when it is asked for."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Its parameters."""
+        parameters = super().get_params(ctx)
+        for parameter in parameters:
+            if parameter.metavar in options.CHOICES:
+                parameter.metavar = f"<{'|'.join(options.CHOICES[parameter.metavar]())}>"
+        return parameters
+
+
 def _say_plainly(kind: type[Warning]) -> None:
     """Let a warning of this kind be one line, as an error is, whatever Python's own settings are."""
     usual = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, kind):
-            _complain(spoken(str(message)))
+            _complain(in_words_of_commands(str(message)))
         else:
             usual(message, category, *place, **more)
 
@@ -166,7 +169,7 @@ _ANALYST = "For the analyst: from a transcript alone, at no cost"
 
 
 def _add(function: Callable[..., None], panel: str, summary: str, name: str | None = None) -> None:
-    app.command(name=name, rich_help_panel=panel, short_help=summary)(function)
+    app.command(name=name, cls=_Command, rich_help_panel=panel, short_help=summary)(function)
 
 
 _add(demo.demo, _START, "See it work on generated tables; ends with a report to open.")
@@ -175,7 +178,7 @@ _add(cluster.cluster, _CURATOR, "Cluster a table privately: centres in its own u
 _add(release.release, _CURATOR, "Run one algorithm and keep its transcript.")
 app.add_typer(ledger.app, name="ledger", rich_help_panel=_CURATOR)
 _add(infer.infer, _ANALYST, "Infer the data behind transcripts and refit their answers.")
-_add(import_answers.import_foreign, _ANALYST, "Read noisy answers that were made elsewhere.", name="import")
+_add(imported.imported, _ANALYST, "Read noisy answers that were made elsewhere.", name="import")
 _add(report.report, _ANALYST, "Write one page about a result, for people to read.")
 
 

@@ -1,16 +1,19 @@
-"""Options that commands share, and how what people type becomes values.
+"""Options that commands share, how what people type becomes values, and which files a command may write.
 
-Numbers of a budget stay text until they are read exactly: 0.1 means one tenth, not the float next to it.
+Numbers of a budget stay text until they are read exactly: 0.1 means one tenth, not the float next to it. Choices that a
+program can add to (algorithms, ways to infer) are read from their registries when a command is used, not before.
 """
 
 from __future__ import annotations
 
 import shlex
 import tempfile
+from collections.abc import Callable
 from enum import StrEnum
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,15 +22,72 @@ from recoup.errors import LedgerError, ParameterError, TranscriptError
 
 if TYPE_CHECKING:
     from recoup.domain import Domain
+    from recoup.transcript.context import Context
 
 _BOUNDS_HELP = (
     "Public bounds of each column to use: [b]age=17:90,hours=1:99[/b], or a TOML or JSON file with "
     "[b]age = \\[17, 90][/b], or with low, high and unit by column. Never computed from the data."
 )
-
-
 _LEDGER_START = b"SQLite format 3\0"
 _TRANSCRIPT_MARK = b'"recoup-transcript"'  # written out, since the help must not import it; a test holds it to that
+
+DomainName = StrEnum("DomainName", ["auto", "box", "l1", "l2"])
+CsvDialectName = StrEnum("CsvDialectName", ["rfc4180", "lines"])
+TargetScaleName = StrEnum("TargetScaleName", ["auto", "one", "noise"])
+CorrectionName = StrEnum("CorrectionName", ["component", "mixture"])
+
+
+# An option in one of the panels of a help.
+in_privacy = partial(typer.Option, rich_help_panel="Privacy")
+in_run = partial(typer.Option, rich_help_panel="Algorithm")
+in_output = partial(typer.Option, rich_help_panel="Output")
+
+
+# ---- choices ----
+
+
+def _transcribed() -> tuple[str, ...]:
+    return ("auto", "adaptive", "lloyd", "grid", "hybrid")
+
+
+def _all_algorithms() -> tuple[str, ...]:
+    from recoup.curator.rivals.registry import RIVALS
+
+    return (*_transcribed(), *RIVALS)
+
+
+def _methods() -> tuple[str, ...]:
+    from recoup.inference.infer import METHODS
+
+    return METHODS
+
+
+# By the placeholder that stands for them in the declaration of an option; help shows the choices themselves.
+CHOICES: dict[str, Callable[[], tuple[str, ...]]] = {
+    "TRANSCRIBED": _transcribed,
+    "ALGORITHM": _all_algorithms,
+    "METHOD": _methods,
+    "POSTPROCESS": lambda: ("auto", *_methods(), "none"),
+    "METHOD-OR-NONE": lambda: (*_methods(), "none"),
+}
+
+
+def choice(placeholder: str, help: str, **given: Any) -> Any:
+    """An option whose value is one of the names that a registry holds when the command is used."""
+
+    def chosen(text: str) -> str:
+        names = CHOICES[placeholder]()
+        if text not in names:
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, names))}.")
+        return text
+
+    def completed(incomplete: str) -> list[str]:
+        return [name for name in CHOICES[placeholder]() if name.startswith(incomplete)]
+
+    return in_run(help=help, metavar=placeholder, parser=chosen, autocompletion=completed, **given)
+
+
+# ---- options ----
 
 
 def _data_path(text: str) -> Path:
@@ -36,47 +96,6 @@ def _data_path(text: str) -> Path:
     return Path(text)
 
 
-class DomainName(StrEnum):
-    """The shapes that records can be clipped to."""
-
-    auto = "auto"
-    box = "box"
-    l1 = "l1"
-    l2 = "l2"
-
-
-class CsvDialectName(StrEnum):
-    """How CSV files are written."""
-
-    rfc4180 = "rfc4180"
-    lines = "lines"
-
-
-class MethodName(StrEnum):
-    """The ways to read a transcript."""
-
-    maxent = "maxent"
-    mcmc = "mcmc"
-    consistency = "consistency"
-
-
-class TargetScaleName(StrEnum):
-    """What the sampler divides misfits by."""
-
-    auto = "auto"
-    one = "one"
-    noise = "noise"
-
-
-class CorrectionName(StrEnum):
-    """The density that the sampler corrects by."""
-
-    component = "component"
-    mixture = "mixture"
-
-
-_PRIVACY, _RUN, _OUTPUT = "Privacy", "Algorithm", "Output"
-
 DataPath = Annotated[
     Path,
     typer.Argument(
@@ -84,71 +103,56 @@ DataPath = Annotated[
     ),
 ]
 Clusters = Annotated[int, typer.Option("--clusters", "-k", help="How many clusters.", show_default=False)]
-Epsilon = Annotated[
-    str, typer.Option(help="The privacy budget.", metavar="NUMBER", rich_help_panel=_PRIVACY, show_default=False)
-]
-Delta = Annotated[
-    str,
-    typer.Option(
-        help="0: pure epsilon, Laplace noise. Above 0: Gaussian noise.", metavar="NUMBER", rich_help_panel=_PRIVACY
-    ),
-]
-Bounds = Annotated[
-    str | None, typer.Option(help=_BOUNDS_HELP, metavar="BOUNDS", rich_help_panel=_PRIVACY, show_default=False)
-]
+Epsilon = Annotated[str, in_privacy(help="The privacy budget.", metavar="NUMBER", show_default=False)]
+Delta = Annotated[str, in_privacy(help="0: pure epsilon, Laplace noise. Above 0: Gaussian noise.", metavar="NUMBER")]
+Bounds = Annotated[str | None, in_privacy(help=_BOUNDS_HELP, metavar="BOUNDS", show_default=False)]
 LedgerPath = Annotated[
-    Path | None,
-    typer.Option(
-        "--ledger", help="Charge this ledger before every answer.", rich_help_panel=_PRIVACY, show_default=False
-    ),
+    Path | None, in_privacy("--ledger", help="Charge this ledger before every answer.", show_default=False)
 ]
-RecordsPerPerson = Annotated[int, typer.Option(help="How many records one person may hold.", rich_help_panel=_PRIVACY)]
+RecordsPerPerson = Annotated[int, in_privacy(help="How many records one person may hold.")]
 CsvDialect = Annotated[
     CsvDialectName,
-    typer.Option(
+    in_privacy(
         "--csv-dialect",
         help="How a CSV file was written: rfc4180 quotes text; lines does not, and promises privacy to a line.",
-        rich_help_panel=_PRIVACY,
     ),
 ]
 SimulatedNoise = Annotated[
-    bool,
-    typer.Option(
-        "--simulated-noise", help="Seeded noise for experiments: the result is NOT PRIVATE.", rich_help_panel=_PRIVACY
-    ),
+    bool, in_privacy("--simulated-noise", help="Seeded noise for experiments: the result is NOT PRIVATE.")
 ]
 DomainOption = Annotated[
     DomainName,
-    typer.Option(
-        "--domain",
-        help="auto and box leave records as they are; l1 is the paper's unit ball; l2.",
-        rich_help_panel=_RUN,
-    ),
+    in_run("--domain", help="auto and box leave records as they are; l1 is the paper's unit ball; l2."),
 ]
 DeclaredRecords = Annotated[
-    int | None,
-    typer.Option("--n-records", help="A public guess of their number.", rich_help_panel=_RUN, show_default=False),
+    int | None, in_run("--n-records", help="A public guess of their number.", show_default=False)
 ]
+TranscribedAlgorithm = Annotated[
+    str,
+    choice(
+        "TRANSCRIBED",
+        "auto is adaptive, or lloyd with --rounds; lloyd (DP-KMEANS); grid (EUGkM); or hybrid (grid, then lloyd).",
+    ),
+]
+LloydRounds = Annotated[int | None, in_run(help="How many rounds of lloyd (by default 5).", show_default=False)]
 Seed = Annotated[
     int | None,
-    typer.Option(
-        min=0,
-        help="For initial centres and the like; it never reaches secure noise.",
-        rich_help_panel=_RUN,
-        show_default=False,
-    ),
+    in_run(min=0, help="For initial centres and the like; it never reaches secure noise.", show_default=False),
 ]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print the result as JSON on standard output.", rich_help_panel=_OUTPUT)
-]
+# Fixed by default: the same transcript then gives the same answer every time.
+InferenceSeed = Annotated[int, in_run(min=0, help="Of inference and refit.")]
+TranscriptOutput = Annotated[Path, in_output("--output", "-o", help="The transcript to write.")]
+AsJson = Annotated[bool, in_output("--json", help="Print the result as JSON on standard output.")]
 Resume = Annotated[
     bool,
-    typer.Option(
+    in_output(
         "--resume",
         help="After an interruption: continue the transcript, which must exist, and pay only for what is missing.",
-        rich_help_panel=_OUTPUT,
     ),
 ]
+
+
+# ---- from what is typed to values ----
 
 
 def read_budget(epsilon: str, delta: str) -> tuple[Fraction, Fraction]:
@@ -170,9 +174,26 @@ def declared_domain(name: DomainName, bounds: dict[str, tuple[float, float]]) ->
     return DOMAINS["box" if name is DomainName.auto else name.value](tuple(low), tuple(high), columns)
 
 
-def existing_ledger(path: Path) -> Path:
-    """The ledger's path, after making sure that there is something."""
-    if not path.exists():
+def terms(domain: Domain, epsilon: Any, delta: Any, n_records: int | None, records_per_person: int) -> Context:
+    """The terms of a release; a delta above 0 is for Gaussian noise."""
+    from recoup.transcript.context import Context
+
+    return Context(
+        domain=domain,
+        epsilon=epsilon,
+        delta=delta,
+        mechanism="gaussian" if delta else "laplace",
+        n_records=n_records,
+        records_per_person=records_per_person,
+    )
+
+
+# ---- files ----
+
+
+def existing_ledger(path: Path | None) -> Path | None:
+    """The ledger's path, if one was given, after making sure that there is something."""
+    if path is not None and not path.exists():
         make = f"recoup ledger create {shlex.quote(str(path))} --epsilon 3"
         raise LedgerError(f"there is no ledger {str(path)!r}. Make one with: {make}")
     return path
@@ -206,21 +227,17 @@ def writable_folder(folder: Path) -> Path:
     return folder
 
 
+def output_file(path: Path, what: str) -> Path:
+    """The file to write, after making sure that it is no folder and that its own folder can be written to."""
+    if path.is_dir():
+        example = {"transcript": "transcript.json", "page": "report.html"}[what]
+        raise ParameterError(f"{str(path)!r} is a folder: name the {what} with -o, such as -o {example}.")
+    writable_folder(path.parent)
+    return path
+
+
 def free_output(path: Path, *inputs: Path | None) -> Path:
-    """The file to write, after making sure that it replaces nothing that was paid for or is read.
-
-    Args:
-        path: the file.
-        inputs: what the command reads.
-
-    Returns:
-        The path.
-
-    Raises:
-        LedgerError: it is a ledger.
-        TranscriptError: it is a transcript.
-        ParameterError: it is one of the inputs, or no ordinary file.
-    """
+    """The file to write, after making sure that it replaces neither what was paid for nor what the command reads."""
     if not path.exists():
         return path
     if not path.is_file():

@@ -5,15 +5,24 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import typer
+
+from recoup.cli.exits import ExitCode
+
 if TYPE_CHECKING:
+    from recoup.inference.inferred import InferredDataset
     from recoup.inference.verdict import Verdict
+    from recoup.queries.base import Array
 
 _NEIGHBOURS = {"add-remove-one-record": "adding or removing", "replace-one-record": "replacing"}
 
 _MOST_BOUNDS = 8  # in one sentence; a transcript has all of them
+
+
+# ---- a result for machines ----
 
 
 def print_json(value: object) -> None:
@@ -38,6 +47,36 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def verdict_json(verdict: Verdict | None) -> dict[str, Any]:
+    """A verdict and what it rests on as two fields of a result; null where there is none, or records cannot be told."""
+    records = None if verdict is None else verdict.records
+    return {
+        "verdict": None if verdict is None else verdict.to_json(),
+        "records": None if records is None else records.to_json(),
+    }
+
+
+def csv_text(header: Sequence[str], rows: Sequence[Sequence[float]], *, comment: str | None = None) -> str:
+    r"""Rows of numbers as CSV that reads back to the same numbers; a comment becomes a first line that starts with #.
+
+    >>> csv_text(["a, b"], [[0.1]])
+    '"a, b"\n0.1\n'
+    """
+    import csv
+    import io
+
+    out = io.StringIO()
+    if comment:
+        out.write(f"# {comment}\n")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([[repr(float(v)) for v in row] for row in rows])
+    return out.getvalue()
+
+
+# ---- a result for people ----
+
+
 def counted(n: int, thing: str) -> str:
     """A number of things in words.
 
@@ -45,6 +84,11 @@ def counted(n: int, thing: str) -> str:
     ('1 round', '2 rounds')
     """
     return f"{n} {thing}" if n == 1 else f"{n:,} {thing}s"
+
+
+def numbers(values: Iterable[float | None]) -> list[str]:
+    """Numbers as cells of a table; a dash where there is none."""
+    return ["-" if v is None else f"{v:.6g}" for v in values]
 
 
 def print_table(
@@ -86,6 +130,40 @@ def print_table(
     console.print(table)
 
 
+def print_centers(title: str, columns: Sequence[str], centers: Array) -> None:
+    """Print centres, one row per cluster."""
+    print_table(title, ["cluster", *columns], [[str(k), *numbers(center)] for k, center in enumerate(centers)])
+
+
+def print_named(
+    title: str,
+    corner: str,
+    names: Sequence[str],
+    columns: Sequence[str],
+    values: Iterable[Iterable[float]],
+    *,
+    note: str,
+) -> None:
+    """Print an answer whose rows have names, and what a reader of it has to know."""
+    print_table(title, [corner, *columns], [[name, *numbers(row)] for name, row in zip(names, values, strict=True)])
+    if note:
+        say(note)
+
+
+def print_rounds(title: str, rounds: Sequence[Mapping[str, Any]], *more: str) -> None:
+    """Print what rounds cost and how noisy they are, from their fields in JSON; `more` names a last column."""
+    header = ["round", "cells", "epsilon" if rounds[0]["measure"] == "pure" else "rho"]
+    rows = [
+        [str(t), str(r["n_cells"]), *numbers((r["price"], r["count_scale"], r["sum_scale"]))]
+        + (["-" if r["center_deviation"] is None else f"{r['center_deviation']:.4g}"] if more else [])
+        for t, r in enumerate(rounds, start=1)
+    ]
+    print_table(title, [*header, "scale of counts", "scale of sums", *more], rows, left=0)
+
+
+# ---- what is not the result ----
+
+
 def say(text: str) -> None:
     """Tell people something that is not the result."""
     sys.stderr.write(text + "\n")
@@ -98,13 +176,16 @@ def say_verdict(verdict: Verdict | None) -> None:
         say(f"{verdict.sentence} {verdict.rests_on}")
 
 
-def verdict_json(verdict: Verdict | None) -> dict[str, Any]:
-    """A verdict and what it rests on as two fields of a result; null where there is none, or records cannot be told."""
-    records = None if verdict is None else verdict.records
-    return {
-        "verdict": None if verdict is None else verdict.to_json(),
-        "records": None if records is None else records.to_json(),
-    }
+def stop_if_interrupted(inferred: InferredDataset | None, more: str = "") -> None:
+    """After everything was said: end as an interrupted command does, where inference was told to stop early."""
+    if inferred is not None and inferred.diagnostics is not None and inferred.diagnostics.interrupted:
+        say(f"Interrupted: the centres are of the best data set so far{more}.")
+        raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+def mark(privacy: Mapping[str, Any]) -> str:
+    """What has to stand beside every result that Recoup does not promise privacy for; nothing beside others."""
+    return "" if privacy["noise"] == "secure" else str(privacy["statement"])
 
 
 def privacy_sentence(privacy: Mapping[str, Any]) -> str:
@@ -135,21 +216,3 @@ def privacy_sentence(privacy: Mapping[str, Any]) -> str:
         f"{privacy['domain']}; declared bounds: {', '.join(bounds)}; Recoup {privacy['version']}."
         + (f" Counted {privacy['counted']}." if "counted" in privacy else "")
     )
-
-
-def csv_text(header: Sequence[str], rows: Sequence[Sequence[float]], *, comment: str | None = None) -> str:
-    r"""Rows of numbers as CSV that reads back to the same numbers; a comment becomes a first line that starts with #.
-
-    >>> csv_text(["a, b"], [[0.1]])
-    '"a, b"\n0.1\n'
-    """
-    import csv
-    import io
-
-    out = io.StringIO()
-    if comment is not None:
-        out.write(f"# {comment}\n")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([[repr(float(v)) for v in row] for row in rows])
-    return out.getvalue()

@@ -1,69 +1,57 @@
-"""Files that people write by hand, bounds and configurations: TOML or JSON, each name once."""
+"""What people write by hand: bounds, and configurations of a run; TOML or JSON, each name once.
+
+Bounds have three forms that say the same: inline text, a file of pairs, and a schema with one table per column. Only
+the names and numbers that people wrote are read, never a record; so a file of another ending is not even opened.
+"""
 
 from __future__ import annotations
 
+import difflib
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
+
+import typer
 
 from recoup._strict_json import TwiceError, unique_names
-from recoup.errors import ParameterError
+from recoup.errors import BoundsError, MissingBoundsError, ParameterError
 
-SUFFIXES = (".toml", ".json")
+_SUFFIXES = (".toml", ".json")
 _LARGEST_FILE = 4 << 20  # bytes: thousands of columns
 _MOST_DOTS = 10_000  # in a line
 
+_FORM = "age=17:90,hours=1:99"
+_FIELDS = ("type", "unit", "low", "high")
+_USED, _LEFT_OUT = ("number", "integer", "boolean"), ("text", "date")
 
-class Written(str):
+
+# ---- a file ----
+
+
+class _Decimal(str):
     """A decimal as it was written: 0.1 is one tenth, not the float next to it."""
 
     __slots__ = ()
 
 
-def read_settings(path: Path, *, what: str, exact: bool = False, error: type[ParameterError] = ParameterError) -> Any:
-    """Read a TOML file, or a JSON file, by the ending of its name.
-
-    Args:
-        path: the file.
-        what: it is, for errors.
-        exact: keep decimals as the text that was written.
-        error: to raise.
-
-    Returns:
-        The value; of a JSON file it may be of any kind.
-
-    Raises:
-        ParameterError: the file is not there, cannot be read, is malformed, or uses a name twice.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "run.toml"
-    ...     _ = path.write_text("epsilon = 0.1")
-    ...     read_settings(path, what="config file", exact=True)
-    {'epsilon': '0.1'}
-    """
+def _read_file(path: Path, what: str, number: type, error: type[ParameterError]) -> Any:
+    """What a TOML or JSON file holds, which may be of any kind; decimals become the type that is named."""
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise error(f"the {what} {str(path)!r} is larger than {_LARGEST_FILE >> 20} MB: it is another file.")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise error(f"the {what} {str(path)!r} is not there.") from None
-    except OSError as found:
-        raise error(f"the {what} {str(path)!r} cannot be read: {found.strerror}.") from None
+    except OSError as refused:
+        raise error(f"the {what} {str(path)!r} cannot be read: {refused.strerror}.") from None
     except UnicodeDecodeError:
         raise error(f"the {what} {str(path)!r} is not a text file.") from None
-    return settings_from_text(text, path.suffix.lower(), what=f"{what} {str(path)!r}", exact=exact, error=error)
+    return _read_text(text, path.suffix.lower(), f"{what} {str(path)!r}", number, error)
 
 
-def settings_from_text(
-    text: str, suffix: str, *, what: str, exact: bool = False, error: type[ParameterError] = ParameterError
-) -> Any:
-    """Read what a TOML (".toml") or JSON (".json") file holds.
-
-    >>> settings_from_text('{"epsilon": 0.5}', ".json", what="options")
-    {'epsilon': 0.5}
-    """
-    number: Any = Written if exact else float
+def _read_text(text: str, suffix: str, what: str, number: Any, error: type[ParameterError]) -> Any:
     try:
         if suffix == ".json":
             return json.loads(text, object_pairs_hook=unique_names, parse_float=number)
@@ -75,6 +63,215 @@ def settings_from_text(
         return tomllib.loads(text, parse_float=number)
     except TwiceError as twice:
         raise error(f"the {what} names {str(twice)!r} twice: declare it once.") from None
-    except (ValueError, RecursionError) as found:
-        kind = "JSON" if suffix == ".json" else "TOML"
-        raise error(f"the {what} is not {kind}: {found}.") from None
+    except (ValueError, RecursionError) as malformed:
+        raise error(f"the {what} is not {suffix[1:].upper()}: {malformed}.") from None
+
+
+# ---- bounds ----
+
+
+class Declared(NamedTuple):
+    """The columns to use: bounds of each, in the order given, and units of those that have one."""
+
+    bounds: dict[str, tuple[float, float]]
+    units: dict[str, str]
+
+    def header(self) -> list[str]:
+        """The columns' names with their units; a name that ends with its unit is left as it is."""
+        return [_with_unit(name, self.units.get(name)) for name in self.bounds]
+
+
+def _with_unit(name: str, unit: str | None) -> str:
+    return name if unit is None or name.rstrip().endswith(f"({unit})") else f"{name} ({unit})"
+
+
+def read_columns(text: str | None) -> Declared:
+    """Read what was given as bounds; whether low is below high is the domain's to check.
+
+    Args:
+        text: `age=17:90,hours=1:99`; or the path of a TOML or JSON file that holds `age = [17, 90]`, or a table
+            `[columns.age]` with `low`, `high`, and optionally `unit` and `type`; or such JSON itself.
+
+    >>> read_columns("x=-1e3:1e3").bounds
+    {'x': (-1000.0, 1000.0)}
+    >>> read_columns('{"columns": {"age": {"low": 17, "high": 90, "unit": "years"}}}').header()
+    ['age (years)']
+    """
+    if text is None or not text.strip():
+        raise MissingBoundsError(
+            "no bounds were declared. Give the smallest and largest possible value of each column from public "
+            f"knowledge, such as --bounds {_FORM}; do not compute them from the data, that would leak it."
+        )
+    if text.lstrip().startswith("{"):
+        return _bounds_of_value(_read_text(text, ".json", "bounds", float, BoundsError), "the bounds")
+    if "=" in text and not text.lower().endswith(_SUFFIXES):
+        return Declared(_bounds_of_text(text), {})
+    path = Path(text)
+    if path.suffix.lower() not in _SUFFIXES:
+        raise BoundsError(f"bounds {text!r} are neither of the form {_FORM} nor a .toml or .json file.")
+    if not os.path.exists(text):  # unlike the method of a path, for any text
+        raise BoundsError(f"bounds {text!r}: there is no such file, and it is not of the form {_FORM} either.")
+    return _bounds_of_value(_read_file(path, "bounds file", float, BoundsError), f"the bounds file {text!r}")
+
+
+def _bounds_of_text(text: str) -> dict[str, tuple[float, float]]:
+    bounds: dict[str, tuple[float, float]] = {}
+    for part in text.split(","):
+        name, equals, ends = part.rpartition("=")
+        low, colon, high = ends.partition(":")
+        name = name.strip()
+        if not equals or not colon or not name:
+            raise BoundsError(
+                f"bounds: {part.strip()!r} is not of the form name=low:high, such as age=17:90. For names with commas "
+                "or equals signs use a TOML or JSON file."
+            )
+        _check_name(name)
+        if name in bounds:
+            raise BoundsError(f"bounds name {name!r} twice: declare each column once.")
+        try:
+            bounds[name] = (float(low), float(high))
+        except ValueError:
+            raise BoundsError(f"bounds of {name!r}: {ends.strip()!r} is not low:high in numbers.") from None
+    return bounds
+
+
+def _bounds_of_value(value: Any, where: str) -> Declared:
+    if isinstance(value, Mapping) and set(value) == {"columns"} and isinstance(value["columns"], Mapping):
+        value = value["columns"]
+    if not isinstance(value, Mapping):
+        raise BoundsError(f'{where} must hold one object, of the form {{"age": [17, 90]}}.')
+    declared = Declared({}, {})
+    for name, column in value.items():
+        _check_name(name)
+        if isinstance(column, Mapping):
+            _add_column(declared, name, column)
+        else:
+            declared.bounds[name] = _pair(name, column)
+    if not declared.bounds:
+        raise MissingBoundsError(f"{where} declares no column of numbers: give at least one.")
+    return declared
+
+
+def _check_name(name: str) -> None:
+    """Refuse what no file could hold, before anything is spent."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        raise BoundsError(f"bounds of {name!r}: the name holds bytes that are not text.") from None
+
+
+def _add_column(declared: Declared, name: str, column: Mapping[str, Any]) -> None:
+    def refused(why: str) -> BoundsError:
+        return BoundsError(f"bounds of {name!r}: {why}")
+
+    unknown = [field for field in column if field not in _FIELDS]
+    if unknown:
+        raise refused(f"there is no {unknown[0]!r}; known are {', '.join(_FIELDS)}.")
+    kind, unit = column.get("type", "number"), column.get("unit")
+    if kind not in _USED + _LEFT_OUT:
+        raise refused(f"type must be one of {', '.join(_USED + _LEFT_OUT)}.")
+    if unit is not None and not isinstance(unit, str):
+        raise refused('unit must be text, such as "years".')
+    if kind in _LEFT_OUT:
+        if "low" in column or "high" in column:
+            raise refused(f"a column of type {kind} is left out and has no bounds.")
+        return
+    given = ({"low": 0, "high": 1} if kind == "boolean" else {}) | dict(column)
+    if "low" not in given or "high" not in given:
+        raise refused("give both low and high.")
+    pair = _pair(name, [given["low"], given["high"]])
+    if kind == "integer" and not all(end.is_integer() for end in pair):
+        raise refused("those of an integer must be whole numbers.")
+    declared.bounds[name] = pair
+    if unit:
+        declared.units[name] = unit
+
+
+def _pair(name: str, value: object) -> tuple[float, float]:
+    numbers = isinstance(value, list) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in value)
+    if not isinstance(value, list) or len(value) != 2 or not numbers:
+        raise BoundsError(f"bounds of {name!r}: give a pair of numbers, [low, high].")
+    try:
+        return float(value[0]), float(value[1])
+    except OverflowError:
+        raise BoundsError(f"bounds of {name!r}: both must be finite.") from None
+
+
+# ---- a run in a file, below what is typed on the command line ----
+
+
+def _use(context: typer.Context, path: Path | None) -> Path | None:
+    if path is not None and not context.resilient_parsing:
+        context.default_map = read_config(path, context.command.params)
+    return path
+
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="Read options from this TOML or JSON file; what is typed goes before.",
+        metavar="FILE",
+        callback=_use,
+        is_eager=True,
+        show_default=False,
+    ),
+]
+
+
+def read_config(path: Path, parameters: list[Any]) -> dict[str, Any]:
+    """Read the options of a command from a file, as values by the names of its parameters, as they would be typed."""
+    if path.suffix.lower() not in _SUFFIXES:
+        raise ParameterError(f"the config file {str(path)!r} must end in .toml or .json.")
+    value = _read_file(path, "config file", _Decimal, ParameterError)
+    if not isinstance(value, Mapping):
+        raise ParameterError(f"the config file {str(path)!r} must hold names and values.")
+    known = {key: parameter for parameter in parameters if (key := key_of(parameter)) not in ("config", "help")}
+    options: dict[str, Any] = {}
+    for name, item in value.items():
+        key = name.replace("_", "-")
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            meant = f" Did you mean {close[0]!r}?" if close else ""
+            raise ParameterError(
+                f"the config file {str(path)!r} has an unknown name {name!r}.{meant} Known are {', '.join(known)}."
+            )
+        parameter = known[key]
+        if parameter.name in options:
+            raise ParameterError(f"the config file {str(path)!r} names {key!r} twice: declare it once.")
+        where, is_switch = f"{name!r} in the config file {str(path)!r}", getattr(parameter, "is_flag", False)
+        if getattr(parameter, "nargs", 1) == -1:  # one or several of the same kind
+            items = item if isinstance(item, list) and item else [item]
+            options[parameter.name] = [_as_typed(where, key, each, is_switch=is_switch) for each in items]
+        else:
+            options[parameter.name] = _as_typed(where, key, item, is_switch=is_switch)
+    return options
+
+
+def key_of(parameter: Any) -> str:
+    """The name of a parameter in a config file: its long option without dashes, or its argument's name."""
+    long = [option for option in parameter.opts if option.startswith("--")]
+    return str(long[0].removeprefix("--") if long else parameter.name).replace("_", "-")
+
+
+def _as_typed(where: str, key: str, item: Any, *, is_switch: bool) -> Any:
+    if is_switch or isinstance(item, bool):
+        if not is_switch or not isinstance(item, bool):
+            raise ParameterError(f"{where} must be {'true or false' if is_switch else 'a number or text'}.")
+        return item
+    if key == "bounds" and isinstance(item, Mapping):
+        try:
+            return json.dumps(_with_floats(item), default=str)
+        except RecursionError:
+            raise ParameterError(f"{where} nests too deeply.") from None
+    if not isinstance(item, str | int):
+        raise ParameterError(f"{where} must be a number or text.")
+    return str(item)
+
+
+def _with_floats(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _with_floats(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_with_floats(item) for item in value]
+    return float(value) if isinstance(value, _Decimal) else value

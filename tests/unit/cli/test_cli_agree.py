@@ -224,7 +224,7 @@ def test_sentences_are_wrapped_on_a_terminal_and_nowhere_else(capsys, monkeypatc
 
 
 def test_a_unit_that_the_name_ends_with_is_not_said_twice():
-    from recoup.cli.bounds import read_columns
+    from recoup.cli.settings import read_columns
 
     def header(name, unit):
         column = {"low": 0, "high": 1, "unit": unit}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from recoup.cli.bounds import read_columns
+from recoup.cli.settings import read_columns
 from recoup.errors import BoundsError, MissingBoundsError
 
 SCHEMA = """

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from recoup import Transcript
 from recoup.cli.app import app
-from recoup.cli.config import key_of
+from recoup.cli.settings import key_of
 
 RUN = """
 data = "people.csv"

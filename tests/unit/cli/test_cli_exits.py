@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 from recoup import Ledger
 from recoup.cli import options
 from recoup.cli.app import app
-from recoup.cli.exits import MEANINGS, ExitCode, code_of
-from recoup.cli.wording import spoken
+from recoup.cli.exits import MEANINGS, ExitCode, code_of, in_words_of_commands
 from recoup.errors import FileInUseError, SparkError, TranscriptVersionError, UnknownColumnError
 from recoup.transcript.transcript import FORMAT
 
@@ -299,7 +298,7 @@ def test_the_family_of_an_error_decides():
     ],
 )  # fmt: skip
 def test_python_is_translated(python, command):
-    assert spoken(python) == command
+    assert in_words_of_commands(python) == command
 
 
 @pytest.mark.parametrize(
@@ -312,4 +311,4 @@ def test_python_is_translated(python, command):
     ],
 )
 def test_names_that_are_the_users_own_stay(text):
-    assert spoken(text) == text
+    assert in_words_of_commands(text) == text

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from recoup import PrivateKMeans
 from recoup.cli.app import app
-from recoup.cli.cluster import _planned_rounds
+from recoup.cli.commands.cluster import _planned_rounds
 from recoup.cli.progress import Progress
 
 

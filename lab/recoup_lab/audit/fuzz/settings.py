@@ -7,9 +7,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from recoup.cli.bounds import read_columns
-from recoup.cli.config import read_config
 from recoup.cli.options import DomainName, declared_domain
+from recoup.cli.settings import read_columns, read_config
 from recoup.errors import BoundsError, ParameterError
 from recoup_lab.audit.fuzz.mutations import TEXTS, Case, hostile, json_text, spoilt, spoilt_bytes
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from recoup.cli import config, options
-from recoup.cli.exits import ExitCode
+from recoup.cli import options
+from recoup.cli.settings import ConfigFile
 from recoup.errors import ParameterError, TranscriptError
+
+if TYPE_CHECKING:
+    from recoup.transcript.transcript import Transcript
 
 _FILES = ("centers.csv", "answers.json", "inferred.parquet", "diagnostics.json")
 
@@ -26,11 +29,10 @@ def infer(
     ],
     output: Annotated[
         Path | None,
-        typer.Option(
+        options.in_output(
             "--output",
             "-o",
             help="Write centers.csv (answers.json), inferred.parquet and diagnostics.json into this folder.",
-            rich_help_panel="Output",
             show_default=False,
         ),
     ] = None,
@@ -44,42 +46,31 @@ def infer(
         ),
     ] = None,
     method: Annotated[
-        options.MethodName,
-        typer.Option(
-            help="maxent; mcmc, the paper's sampler; consistency, the last round's consistent means.",
-            rich_help_panel="Algorithm",
-        ),
-    ] = options.MethodName.maxent,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of a chain (mcmc).", rich_help_panel="Algorithm")] = 30_000,
-    chains: Annotated[int, typer.Option(min=1, help="Independent chains (mcmc).", rich_help_panel="Algorithm")] = 1,
-    proposal_variance: Annotated[
-        float, typer.Option(help="The paper's delta (mcmc).", metavar="NUMBER", rich_help_panel="Algorithm")
-    ] = 0.001,
+        str,
+        options.choice("METHOD", "maxent; mcmc, the paper's sampler; consistency, the last round's consistent means."),
+    ] = "maxent",
+    steps: Annotated[int, options.in_run(min=1, help="Steps of a chain (mcmc).")] = 30_000,
+    chains: Annotated[int, options.in_run(min=1, help="Independent chains (mcmc).")] = 1,
+    proposal_variance: Annotated[float, options.in_run(help="The paper's delta (mcmc).", metavar="NUMBER")] = 0.001,
     target_scale: Annotated[
         options.TargetScaleName,
-        typer.Option(
+        options.in_run(
             help="What misfits are divided by (mcmc): one, as the paper prints its acceptance, or the noise scale; "
-            "auto is the sharper one for DP-KMEANS.",
-            rich_help_panel="Algorithm",
+            "auto is the sharper one for DP-KMEANS."
         ),
     ] = options.TargetScaleName.auto,
     correction: Annotated[
         options.CorrectionName,
-        typer.Option(
-            help="The density to correct by (mcmc): of the component that a record was drawn from, or of the mixture.",
-            rich_help_panel="Algorithm",
+        options.in_run(
+            help="The density to correct by (mcmc): of the component that a record was drawn from, or of the mixture."
         ),
     ] = options.CorrectionName.component,
     raw: Annotated[
-        bool,
-        typer.Option(
-            "--raw", help="Use noisy values as released, not consistent ones (mcmc).", rich_help_panel="Algorithm"
-        ),
+        bool, options.in_run("--raw", help="Use noisy values as released, not consistent ones (mcmc).")
     ] = False,
-    # Fixed by default: the same transcript then prints the same centres every time.
-    seed: Annotated[int, typer.Option(min=0, help="Of inference and refit.", rich_help_panel="Algorithm")] = 0,
+    seed: options.InferenceSeed = 0,
     as_json: options.AsJson = False,
-    config_file: config.ConfigFile = None,
+    config_file: ConfigFile = None,
 ) -> None:
     """Infer the data set behind a transcript and refit its answer; costs no privacy and needs no records.
 
@@ -108,16 +99,19 @@ def infer(
     folder = None if output is None else _own_folder(output, *transcript, config_file)
     seed = seed_for(seed)
     with Progress(n_rounds=100, unit="percent") as progress:
+        asked: dict[str, Any] = {
+            "method": method,
+            "n_steps": steps,
+            "n_chains": chains,
+            "proposal_variance": proposal_variance,
+            "target_scale": target_scale.value,
+            "correction": correction.value,
+            "raw": raw,
+        }
         inferred = read(
             released,
-            method.value,
+            **asked,
             random_state=seed,
-            n_steps=steps,
-            n_chains=chains,
-            proposal_variance=proposal_variance,
-            target_scale=target_scale.value,
-            correction=correction.value,
-            raw=raw,
             on_progress=lambda done, total: progress.finished(100 * done // max(1, total)),
             warn=False,
         )
@@ -129,30 +123,29 @@ def infer(
             'become one when they are imported with an "algorithm", such as '
             '{"type": "kmeans-adaptive", "n_clusters": 3}.'
         )
-    answers, tables = [], []
+    answers: list[_Answer] = []
     for path, item in zip(transcript, released, strict=True):
         wanted = clusters if has_clusters(item) else None
-        answer = answer_of(item, inferred, n_clusters=wanted, random_state=seed)
-        tables.append(None if answer is None else named_answer(item, answer, inferred))
-        answers.append(_described(path, item, answer, tables[-1]))
-    centers = None if first is None else np.array(answers[released.index(first)]["answer"])
+        values = answer_of(item, inferred, n_clusters=wanted, random_state=seed)
+        named = None if values is None else named_answer(item, values, inferred)
+        answers.append(_Answer(path, item, values, named))
+    centers = None if first is None else np.array(answers[released.index(first)].values)
     columns = column_names(released[0].context.domain)
     doubts = doubtful(released, centers, inferred)
     reasons = reasons_against(evidence_of(released))
     diagnostics = {} if inferred.diagnostics is None else inferred.diagnostics.to_json()
     privacy = joint_privacy(released)
-    private = privacy["noise"] == "secure"
     files: list[Path] = []
     if folder is not None:
         # First: by it a folder is known as ours, also after an interruption.
         inferred.save(folder / "inferred.parquet")
         if centers is not None:
             files.append(folder / "centers.csv")
-            comment = None if private else str(privacy["statement"])
-            write_whole(files[-1], out.csv_text(columns, centers.tolist(), comment=comment))
+            write_whole(files[-1], out.csv_text(columns, centers.tolist(), comment=out.mark(privacy)))
         if centers is None or len(released) > 1:
             files.append(folder / "answers.json")
-            write_whole(files[-1], out.json_text({"privacy": privacy["statement"], "answers": answers}))
+            listed = [answer.to_json() for answer in answers]
+            write_whole(files[-1], out.json_text({"privacy": privacy["statement"], "answers": listed}))
         files += [folder / "inferred.parquet", folder / "diagnostics.json"]
         write_whole(files[-1], out.json_text({"privacy": privacy["statement"], **diagnostics}))
         *others, last = (path.name for path in files)
@@ -162,43 +155,51 @@ def infer(
     out.say_verdict(verdict)
     for reason in reasons:
         out.say(f"{reason[0].upper()}{reason[1:]}")
+    by = f"by {method}, {out.mark(privacy)}".removesuffix(", ")
     if as_json:
         out.print_json(
             {
-                "method": method.value,
+                "method": method,
                 "columns": columns,
                 "centers": [] if centers is None else centers.tolist(),
                 "doubtful": doubts,
                 **out.verdict_json(verdict),
-                "answers": answers,
+                "answers": [answer.to_json() for answer in answers],
                 "privacy": privacy,
                 "diagnostics": diagnostics,
                 "files": [str(path) for path in files],
             }
         )
     else:
-        kind = "" if private else f", {privacy['statement']}"
         if centers is not None:
-            rows = [[str(k), *(f"{v:.6g}" for v in center)] for k, center in enumerate(centers)]
-            title = f"{out.counted(len(centers), 'centre')} by {method.value}{kind}"
-            out.print_table(title, ["cluster", *columns], rows)
-        for path, item, table in zip(transcript, released, tables, strict=True):
-            if item is first or table is None:
-                continue
-            (names, header), values = table.labels, table.values
-            rows = [[name, *(f"{v:.6g}" for v in row)] for name, row in zip(names, values, strict=True)]
-            title = f"Answer of {item.algorithm['type']} ({path}) by {method.value}{kind}"
-            out.print_table(title, ["cluster" if has_clusters(item) else "", *header], rows)
-            if table.note:
-                out.say(table.note)
-        if not any(tables):
+            out.print_centers(f"{out.counted(len(centers), 'centre')} {by}", columns, centers)
+        for answer in answers:
+            if answer.transcript is not first and answer.named is not None:
+                rows, header = answer.named.labels
+                title = f"Answer of {answer.transcript.algorithm['type']} ({answer.path}) {by}"
+                corner = "cluster" if has_clusters(answer.transcript) else ""
+                out.print_named(title, corner, rows, header, answer.named.values, note=answer.named.note)
+        if not any(answer.named for answer in answers):
             header, rows = inferred_in_short(inferred, columns)
-            out.print_table(f"About {inferred.n_records:,.0f} records by {method.value}{kind}", header, rows)
+            out.print_table(f"About {inferred.n_records:,.0f} records {by}", header, rows)
             if folder is None:
                 out.say("These answers were made elsewhere, so none is refitted; -o FOLDER writes the inferred data.")
-    if inferred.diagnostics is not None and inferred.diagnostics.interrupted:
-        out.say("Interrupted: the centres are of the best data set so far.")
-        raise typer.Exit(ExitCode.INTERRUPTED)
+    out.stop_if_interrupted(inferred)
+
+
+class _Answer(NamedTuple):
+    """A transcript's own answer on the inferred data, plain and with names; none if it was made elsewhere."""
+
+    path: Path
+    transcript: Transcript
+    values: Any
+    named: Any
+
+    def to_json(self) -> dict[str, Any]:
+        where = {"transcript": str(self.path), "algorithm": str(self.transcript.algorithm.get("type"))}
+        if self.values is None:
+            return where | {"answer": None}
+        return where | {"answer": self.values.tolist(), **self.named.to_json()}
 
 
 def _own_folder(output: Path, *inputs: Path | None) -> Path:
@@ -211,11 +212,3 @@ def _own_folder(output: Path, *inputs: Path | None) -> Path:
     for name in _FILES:
         options.free_output(folder / name, *inputs)
     return folder
-
-
-def _described(path: Path, transcript: Any, answer: Any, table: Any) -> dict[str, Any]:
-    """One transcript's answer as JSON, with the names of its rows and columns."""
-    found: dict[str, Any] = {"transcript": str(path), "algorithm": str(transcript.algorithm.get("type"))}
-    if answer is None:
-        return found | {"answer": None}
-    return found | {"answer": answer.tolist(), **table.to_json()}

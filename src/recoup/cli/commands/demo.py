@@ -14,13 +14,11 @@ if TYPE_CHECKING:
 
 
 def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder for reports and pictures.", rich_help_panel="Output")
-    ] = Path("recoup-demo"),
+    output: Annotated[Path, options.in_output("--output", "-o", help="The folder for reports and pictures.")] = Path(
+        "recoup-demo"
+    ),
     seed: Annotated[int, typer.Option(min=0, help="Of the generated tables and of the comparison.")] = 0,
-    open_page: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the comparison in a browser.", rich_help_panel="Output")
-    ] = False,
+    open_page: Annotated[bool, options.in_output("--open/--no-open", help="Open the comparison in a browser.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Cluster two generated tables privately; print a comparison, write a report of each and pictures.

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from recoup.cli import config, options
+from recoup.cli import options
+from recoup.cli.settings import ConfigFile
 from recoup.errors import ParameterError
-
-
-class ReportMethod(StrEnum):
-    """The ways to read a transcript."""
-
-    maxent = "maxent"
-    mcmc = "mcmc"
-    consistency = "consistency"
-    none = "none"
 
 
 def report(
@@ -30,36 +21,28 @@ def report(
             show_default=False,
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.", rich_help_panel="Output")] = Path(
-        "report.html"
-    ),
+    output: Annotated[Path, options.in_output("--output", "-o", help="The page to write.")] = Path("report.html"),
     method: Annotated[
-        ReportMethod | None,
-        typer.Option(
-            help="maxent (the default); mcmc; consistency for a transcript of lloyd; none keeps the last iterate.",
-            rich_help_panel="Algorithm",
+        str | None,
+        options.choice(
+            "METHOD-OR-NONE",
+            "maxent (the default); mcmc; consistency for a transcript of lloyd; none keeps the last iterate.",
             show_default=False,
         ),
     ] = None,
     inferred: Annotated[
         Path | None,
-        typer.Option(
+        options.in_run(
             help="An inferred data set, as `recoup infer -o` writes it, to report on instead of inferring again.",
-            rich_help_panel="Algorithm",
             show_default=False,
         ),
     ] = None,
-    level: Annotated[float, typer.Option(help="The coverage of the intervals.", rich_help_panel="Algorithm")] = 0.9,
-    intervals: Annotated[
-        bool,
-        typer.Option("--intervals/--no-intervals", help="Without them it is quicker.", rich_help_panel="Algorithm"),
-    ] = True,
-    seed: Annotated[int, typer.Option(min=0, help="Of inference and refit.", rich_help_panel="Algorithm")] = 0,
-    title: Annotated[
-        str | None, typer.Option(help="Of the page; it is public.", rich_help_panel="Output", show_default=False)
-    ] = None,
+    level: Annotated[float, options.in_run(help="The coverage of the intervals.")] = 0.9,
+    intervals: Annotated[bool, options.in_run("--intervals/--no-intervals", help="Without them it is quicker.")] = True,
+    seed: options.InferenceSeed = 0,
+    title: Annotated[str | None, options.in_output(help="Of the page; it is public.", show_default=False)] = None,
     as_json: options.AsJson = False,
-    config_file: config.ConfigFile = None,
+    config_file: ConfigFile = None,
 ) -> None:
     """Write one page about a result: what was promised, what was found, how sure it is. Costs no privacy.
 
@@ -91,15 +74,12 @@ def report(
     if intervals:
         draws_for(level, None)
     released = Transcript.load(transcript[0])
-    folder = output.parent
-    if output.is_dir():
-        raise ParameterError(f"{str(output)!r} is a folder: name the page with -o, such as -o report.html.")
-    options.writable_folder(folder)
+    options.output_file(output, "page")
     options.free_output(output, *transcript, inferred, config_file)
     with Progress():
         data = None if inferred is None else InferredDataset.load(inferred)
-        if data is None and method is not ReportMethod.none:
-            chosen: Any = ReportMethod.maxent.value if method is None else method.value
+        if data is None and method != "none":
+            chosen: Any = "maxent" if method is None else method
             data = read(released, chosen, random_state=seed_for(seed), warn=False)
         answer = answer_of(released, data, random_state=seed_for(seed))
         facts = write_report(
@@ -119,18 +99,17 @@ def report(
     if as_json:
         out.print_json({"report": str(output), "files": [str(output)]} | without_picture(facts))
         return
-    kind = "" if facts["private"] else f", {facts['privacy']['statement']}"
+    marked = facts["title"] if facts["private"] else f"{facts['title']}, {facts['privacy']['statement']}"
     if facts["profiles"] is not None:
         clusters = facts["profiles"]["clusters"]
         rows = [[str(cluster["label"]), size_words(cluster), cluster["sentence"]] for cluster in clusters]
-        out.print_table(f"{facts['title']}{kind}", ["cluster", "records", "what it is like"], rows, left=3, wrap=True)
+        out.print_table(marked, ["cluster", "records", "what it is like"], rows, left=3, wrap=True)
     elif facts["answer"] is not None:
-        rows = [[row["label"], *(f"{v:.6g}" for v in row["values"])] for row in facts["answer"]["rows"]]
-        out.print_table(f"{facts['title']}{kind}", ["", *facts["answer"]["columns"]], rows)
-        if facts["answer"]["note"]:
-            out.say(facts["answer"]["note"])
+        answer_rows = facts["answer"]["rows"]
+        names, values = [row["label"] for row in answer_rows], [row["values"] for row in answer_rows]
+        out.print_named(marked, "", names, facts["answer"]["columns"], values, note=facts["answer"]["note"])
     else:
-        out.say(f"{facts['title']}{kind}: the algorithm ran elsewhere, so the page has no answer of its own.")
+        out.say(f"{marked}: the algorithm ran elsewhere, so the page has no answer of its own.")
     if facts["choice"] is not None:
         out.say(f"How many clusters? {facts['choice']['sentence']}")
     out.say(f"Open {output}.")

@@ -6,7 +6,7 @@ import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Make a privacy budget, see what was spent, export it.", no_args_is_help=True)
 
 
-class UnitKind(StrEnum):
-    """What a ledger counts for one person."""
-
-    record = "record"
-    line = "line"
-
-
+UnitKind = StrEnum("UnitKind", ["record", "line"])
 LedgerFile = Annotated[Path, typer.Argument(help="The ledger's file.", metavar="PATH", show_default=False)]
 
 
@@ -80,10 +74,9 @@ def declare(
 
     Example: recoup ledger declare budget.db --records-per-person 1
     """
-    from recoup.privacy.ledger import Ledger
-
-    ledger = Ledger(options.existing_ledger(path))
-    ledger.declare(records_per_person=records_per_person, kind=kind.value)
+    ledger = _existing(path)
+    counted: Any = kind.value
+    ledger.declare(records_per_person=records_per_person, kind=counted)
     _show(ledger, as_json)
 
 
@@ -93,9 +86,7 @@ def show(path: LedgerFile, as_json: options.AsJson = False) -> None:
 
     Example: recoup ledger show budget.db
     """
-    from recoup.privacy.ledger import Ledger
-
-    _show(Ledger(options.existing_ledger(path)), as_json)
+    _show(_existing(path), as_json)
 
 
 @app.command()
@@ -103,17 +94,10 @@ def export(
     path: LedgerFile,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Write here instead of standard output.",
-            rich_help_panel="Output",
-            show_default=False,
-        ),
+        options.in_output("--output", "-o", help="Write here instead of standard output.", show_default=False),
     ] = None,
     as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print it on standard output, also when it is written.", rich_help_panel="Output"),
+        bool, options.in_output("--json", help="Print it on standard output, also when it is written.")
     ] = False,
 ) -> None:
     """Export the whole ledger as JSON, with exact fractions.
@@ -122,9 +106,8 @@ def export(
     """
     from recoup._files import write_whole
     from recoup.cli import output as out
-    from recoup.privacy.ledger import Ledger
 
-    value = Ledger(options.existing_ledger(path)).export()
+    value = _existing(path).export()
     files: list[str] = []
     if output is not None:
         options.writable_folder(output.parent)
@@ -133,6 +116,13 @@ def export(
         files.append(str(output))
     if output is None or as_json:
         out.print_json(value | {"files": files} if as_json else value)
+
+
+def _existing(path: Path) -> Ledger:
+    from recoup.privacy.ledger import Ledger
+
+    options.existing_ledger(path)
+    return Ledger(path)
 
 
 def _show(ledger: Ledger, as_json: bool) -> None:
@@ -171,8 +161,8 @@ def _show(ledger: Ledger, as_json: bool) -> None:
     rows = []
     for e in entries:
         times = 1 if unit is None or e.unit is None else unit.times(e.unit, e.measure)
-        numbers = [f"{float(e.amount):.6g}", f"{times} x", f"{float(e.spent_after):.6g}"]
-        rows.append([str(e.id), e.time, e.run[:8], e.purpose, e.measure, *numbers])
+        amount, spent_after = out.numbers((float(e.amount), float(e.spent_after)))
+        rows.append([str(e.id), e.time, e.run[:8], e.purpose, e.measure, amount, f"{times} x", spent_after])
     out.print_table(title, header, rows, left=5)
 
 

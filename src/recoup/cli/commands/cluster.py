@@ -3,43 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from recoup.cli import config, options
-from recoup.cli.exits import ExitCode
+from recoup.cli import options
+from recoup.cli.settings import ConfigFile, Declared, read_columns
 from recoup.errors import DoubtfulResult, ParameterError, RecoupError, TranscriptError
 
 if TYPE_CHECKING:
-    from recoup.cli.bounds import Declared
     from recoup.estimators import PrivateKMeans
 
-_FILES = ("centers.csv", "transcript.json")
-
-
-class AlgorithmName(StrEnum):
-    """The algorithms, those that leave no transcript included."""
-
-    auto = "auto"
-    adaptive = "adaptive"
-    lloyd = "lloyd"
-    grid = "grid"
-    hybrid = "hybrid"
-    gupt = "gupt"
-    privgene = "privgene"
-
-
-class PostprocessName(StrEnum):
-    """What to do with the rounds."""
-
-    auto = "auto"
-    maxent = "maxent"
-    mcmc = "mcmc"
-    consistency = "consistency"
-    none = "none"
+_CENTERS, _TRANSCRIPT = "centers.csv", "transcript.json"
 
 
 def cluster(
@@ -55,39 +29,31 @@ def cluster(
     domain: options.DomainOption = options.DomainName.auto,
     n_records: options.DeclaredRecords = None,
     algorithm: Annotated[
-        AlgorithmName,
-        typer.Option(
-            help="auto; adaptive, which chooses each query from all answers so far; lloyd (DP-KMEANS); grid (EUGkM); "
+        str,
+        options.choice(
+            "ALGORITHM",
+            "auto; adaptive, which chooses each query from all answers so far; lloyd (DP-KMEANS); grid (EUGkM); "
             "hybrid; or gupt and privgene, which release centres alone, without a transcript.",
-            rich_help_panel="Algorithm",
         ),
-    ] = AlgorithmName.auto,
+    ] = "auto",
     rounds: Annotated[
         int | None,
-        typer.Option(
-            help="How many rounds of lloyd (by default 5) or of privgene.",
-            rich_help_panel="Algorithm",
-            show_default=False,
-        ),
+        options.in_run(help="How many rounds of lloyd (by default 5) or of privgene.", show_default=False),
     ] = None,
-    postprocess: Annotated[
-        PostprocessName,
-        typer.Option(help="auto is maxent; none keeps the last iterate.", rich_help_panel="Algorithm"),
-    ] = PostprocessName.auto,
+    postprocess: Annotated[str, options.choice("POSTPROCESS", "auto is maxent; none keeps the last iterate.")] = "auto",
     seed: options.Seed = None,
     output: Annotated[
         Path | None,
-        typer.Option(
+        options.in_output(
             "--output",
             "-o",
             help="Write centers.csv and transcript.json, if there is one, into this folder.",
-            rich_help_panel="Output",
             show_default=False,
         ),
     ] = None,
     resume: options.Resume = False,
     as_json: options.AsJson = False,
-    config_file: config.ConfigFile = None,
+    config_file: ConfigFile = None,
 ) -> None:
     """Cluster a table privately and print the centres in its own units.
 
@@ -96,7 +62,6 @@ def cluster(
         recoup cluster people.csv -k 5 --epsilon 1 --bounds age=17:90,hours=1:99
     """
     from recoup.cli import output as out
-    from recoup.cli.bounds import read_columns
     from recoup.cli.progress import Progress
     from recoup.curator.rivals.registry import RIVALS
     from recoup.estimators import PrivateKMeans
@@ -110,10 +75,10 @@ def cluster(
         domain=domain.value,
         n_records="auto" if n_records is None else n_records,
         records_per_person=records_per_person,
-        algorithm=algorithm.value,
+        algorithm=algorithm,
         n_rounds="auto" if rounds is None else rounds,
-        postprocess=postprocess.value,
-        ledger=None if ledger is None else options.existing_ledger(ledger),
+        postprocess=postprocess,
+        ledger=options.existing_ledger(ledger),
         csv_dialect=csv_dialect.value,
         random_state=seed,
         noise="simulated" if simulated_noise else "secure",
@@ -128,10 +93,7 @@ def cluster(
     out.say(out.privacy_sentence(model.privacy_))
     out.say_verdict(model.verdict_)
     _show(model, declared, files, as_json)
-    diagnostics = None if model.inferred_ is None else model.inferred_.diagnostics
-    if diagnostics is not None and diagnostics.interrupted:
-        out.say("Interrupted: the centres are of the best data set so far; nothing of the release is missing.")
-        raise typer.Exit(ExitCode.INTERRUPTED)
+    out.stop_if_interrupted(model.inferred_, "; nothing of the release is missing")
 
 
 def _transcript_path(output: Path | None, resume: bool, *, releases_transcript: bool) -> Path | None:
@@ -143,60 +105,49 @@ def _transcript_path(output: Path | None, resume: bool, *, releases_transcript: 
             raise ParameterError("--resume needs the folder of the interrupted run: name it with -o.")
         return None
     if resume:
-        return options.resumable(output / _FILES[1])
+        return options.resumable(output / _TRANSCRIPT)
     folder = options.writable_folder(output)
-    _check_free(folder)
-    return folder / _FILES[1] if releases_transcript else None
+    # The transcript first: it is what was paid for, and what another run of `infer` or `report` can read.
+    for path in (folder / _TRANSCRIPT, folder / _CENTERS):
+        if path.exists():
+            raise TranscriptError(
+                f"{str(path)!r} exists and was paid for: choose another folder with -o, or continue it with --resume."
+            )
+    return folder / _TRANSCRIPT if releases_transcript else None
 
 
 def _planned_rounds(model: PrivateKMeans) -> tuple[int | None, bool]:
     """How many rounds the model will take, and whether that is only the most, from its public parameters alone."""
     from recoup.cli.progress import planned_rounds
-    from recoup.transcript.context import Context
 
+    n_records = None if model.n_records == "auto" else model.n_records
     try:
-        terms = Context(
-            domain=model._source(None)[0],
-            epsilon=model.epsilon,
-            delta=model.delta,
-            mechanism="gaussian" if model.delta else "laplace",
-            n_records=None if model.n_records == "auto" else model.n_records,
-            records_per_person=model.records_per_person,
-        )
+        domain = model._source(None)[0]
+        terms = options.terms(domain, model.epsilon, model.delta, n_records, model.records_per_person)
         return planned_rounds(model._algorithm(), terms)
     except RecoupError:
         # The fit refuses the same parameters, in the order in which it reads them.
         return None, False
 
 
-def _check_free(folder: Path) -> None:
-    # The transcript first: it is what was paid for, and what another run of `infer` or `report` can read.
-    taken = [name for name in reversed(_FILES) if (folder / name).exists()]
-    if taken:
-        raise TranscriptError(
-            f"{str(folder / taken[0])!r} exists and was paid for: choose another folder with -o, or "
-            "continue it with --resume."
-        )
-
-
 def _write(folder: Path, model: PrivateKMeans) -> list[Path]:
     from recoup._files import write_whole
     from recoup.cli import output as out
 
-    comment = model.privacy_["statement"] if model.privacy_["noise"] == "simulated" else None
+    centers, transcript = folder / _CENTERS, folder / _TRANSCRIPT
     columns = [str(name) for name in model.feature_names_in_]
-    write_whole(folder / _FILES[0], out.csv_text(columns, model.cluster_centers_.tolist(), comment=comment))
+    write_whole(centers, out.csv_text(columns, model.cluster_centers_.tolist(), comment=out.mark(model.privacy_)))
     if model.transcript_ is None:
-        out.say(f"Wrote {folder / _FILES[0]}. There is no transcript: {model.algorithm} releases centres alone.")
-        return [folder / _FILES[0]]
-    out.say(f"Wrote {folder / _FILES[0]} and {folder / _FILES[1]}.")
-    return [folder / name for name in _FILES]
+        out.say(f"Wrote {centers}. There is no transcript: {model.algorithm} releases centres alone.")
+        return [centers]
+    out.say(f"Wrote {centers} and {transcript}.")
+    return [centers, transcript]
 
 
 def _show(model: PrivateKMeans, declared: Declared, files: list[Path], as_json: bool) -> None:
     from recoup.cli import output as out
 
-    centers, privacy = model.cluster_centers_, model.privacy_
+    centers, marked = model.cluster_centers_, out.mark(model.privacy_)
     if as_json:
         out.print_json(
             {
@@ -205,12 +156,10 @@ def _show(model: PrivateKMeans, declared: Declared, files: list[Path], as_json: 
                 "centers": centers.tolist(),
                 "doubtful": model.doubtful_,
                 **out.verdict_json(model.verdict_),
-                "privacy": privacy,
+                "privacy": model.privacy_,
                 "files": [str(path) for path in files],
             }
         )
         return
-    simulated = privacy["noise"] == "simulated"
-    title = f"Centres, {privacy['statement']}" if simulated else out.counted(len(centers), "private centre")
-    rows = [[str(k), *(f"{v:.6g}" for v in center)] for k, center in enumerate(centers)]
-    out.print_table(title, ["cluster", *declared.header()], rows)
+    title = f"Centres, {marked}" if marked else out.counted(len(centers), "private centre")
+    out.print_centers(title, declared.header(), centers)

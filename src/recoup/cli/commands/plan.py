@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recoup.cli import config, options
+from recoup.cli import options
+from recoup.cli.settings import ConfigFile
 from recoup.errors import ParameterError
 
 if TYPE_CHECKING:
     from recoup.planner import Plan
     from recoup.transcript.context import Context
-
-
-class AlgorithmName(StrEnum):
-    """The algorithms that can be planned."""
-
-    auto = "auto"
-    adaptive = "adaptive"
-    lloyd = "lloyd"
-    grid = "grid"
-    hybrid = "hybrid"
 
 
 def plan(
@@ -33,28 +24,17 @@ def plan(
     records_per_person: options.RecordsPerPerson = 1,
     domain: options.DomainOption = options.DomainName.auto,
     n_records: options.DeclaredRecords = None,
-    algorithm: Annotated[
-        AlgorithmName,
-        typer.Option(
-            help="auto is adaptive, or lloyd with --rounds; lloyd (DP-KMEANS); grid (EUGkM); hybrid (grid, then "
-            "lloyd).",
-            rich_help_panel="Algorithm",
-        ),
-    ] = AlgorithmName.auto,
-    rounds: Annotated[
-        int | None,
-        typer.Option(help="How many rounds of lloyd (by default 5).", rich_help_panel="Algorithm", show_default=False),
-    ] = None,
+    algorithm: options.TranscribedAlgorithm = "auto",
+    rounds: options.LloydRounds = None,
     excess: Annotated[
         float | None,
-        typer.Option(
+        options.in_run(
             help="A wanted excess over non-private k-means, such as 0.05: say which epsilon or N reaches it.",
-            rich_help_panel="Algorithm",
             show_default=False,
         ),
     ] = None,
     as_json: options.AsJson = False,
-    config_file: config.ConfigFile = None,
+    config_file: ConfigFile = None,
 ) -> None:
     """Show what a release would cost and how accurate it can be, without touching data.
 
@@ -64,55 +44,42 @@ def plan(
         recoup plan --columns 10 -k 10 --epsilon 1 --n-records 100000
     """
     from recoup.algorithms.kmeans.grid_plan import plan_grid, plan_hybrid
+    from recoup.cli import output as out
     from recoup.domain import MAX_COLUMNS
     from recoup.planner import plan_adaptive, plan_lloyd
-    from recoup.transcript.context import Context
 
     if not 1 <= columns <= MAX_COLUMNS:
         raise ParameterError(f"--columns {columns}: give between 1 and {MAX_COLUMNS}.")
-    exact_epsilon, exact_delta = options.read_budget(epsilon, delta)
-    context = Context(
-        domain=options.declared_domain(domain, {f"column {j}": (-1.0, 1.0) for j in range(columns)}),
-        epsilon=exact_epsilon,
-        delta=exact_delta,
-        mechanism="gaussian" if exact_delta else "laplace",
-        n_records=n_records,
-        records_per_person=records_per_person,
-    )
-    if algorithm is AlgorithmName.adaptive or (algorithm is AlgorithmName.auto and rounds is None):
+    budget = options.read_budget(epsilon, delta)
+    scaled = options.declared_domain(domain, {f"column {j}": (-1.0, 1.0) for j in range(columns)})
+    context = options.terms(scaled, *budget, n_records, records_per_person)
+    if algorithm == "adaptive" or (algorithm == "auto" and rounds is None):
         planned = plan_adaptive(context, n_clusters=clusters)
-    elif algorithm is AlgorithmName.grid:
+    elif algorithm == "grid":
         planned = plan_grid(context, n_clusters=clusters)
-    elif algorithm is AlgorithmName.hybrid:
+    elif algorithm == "hybrid":
         planned = plan_hybrid(context, n_clusters=clusters)
     else:
         planned = plan_lloyd(context, n_clusters=clusters, n_rounds=5 if rounds is None else rounds)
-    wanted = None if excess is None else _needed(excess, clusters, columns, context)
+    needed = {} if excess is None else _needed(excess, clusters, context)
     if as_json:
-        from recoup.cli.output import print_json
-
-        unknown = {"records_needed": None, "epsilon_needed": None}
-        print_json(_as_json(planned) | unknown | (wanted or {}))
+        out.print_json(_as_json(planned) | {"records_needed": None, "epsilon_needed": None} | needed)
         return
     _show(planned)
-    if wanted is not None:
-        from recoup.cli.output import counted, say
-
-        text = f"For an excess of {excess:g}: {counted(int(wanted['records_needed']), 'record')} at this epsilon"
-        if "epsilon_needed" in wanted:
-            text += f", or epsilon {wanted['epsilon_needed']:.3g} with {counted(n_records or 0, 'record')}"
-        say(text + " (within a factor of three for nine of ten tables that were measured).")
+    if needed:
+        text = f"For an excess of {excess:g}: {out.counted(int(needed['records_needed']), 'record')} at this epsilon"
+        if "epsilon_needed" in needed:
+            text += f", or epsilon {needed['epsilon_needed']:.3g} with {out.counted(n_records or 0, 'record')}"
+        out.say(text + " (within a factor of three for nine of ten tables that were measured).")
 
 
-def _needed(excess: float, clusters: int, columns: int, context: Context) -> dict[str, float]:
-    from math import ceil
-
+def _needed(excess: float, clusters: int, context: Context) -> dict[str, float]:
     from recoup.planner import LEAST_EXCESS, epsilon_for, records_for
 
     if not LEAST_EXCESS <= excess < 10:
         least = f"and at least {LEAST_EXCESS:g}, as less cannot be told in advance"
         raise ParameterError(f"--excess {excess:g}: give a part of the non-private loss, such as 0.05, {least}.")
-    shape = {"n_clusters": clusters, "n_columns": columns}
+    shape = {"n_clusters": clusters, "n_columns": context.domain.n_columns}
     needed: dict[str, float] = {
         "records_needed": ceil(records_for(excess=excess, epsilon=context.effective_epsilon(), **shape))
     }
@@ -127,17 +94,10 @@ def _show(planned: Plan) -> None:
 
     context = planned.context
     pure = context.budget_measure == "pure"
-    header = ["round", "cells", "epsilon" if pure else "rho", "scale of counts", "scale of sums"]
-    told = any(r.center_deviation is not None for r in planned.rounds)
-    rows = []
-    for t, r in enumerate(planned.rounds, start=1):
-        deviation = "-" if r.center_deviation is None else f"{r.center_deviation:.4g}"
-        sums = "-" if r.sum_scale is None else f"{r.sum_scale:.6g}"
-        numbers = [f"{float(r.price.amount):.6g}", f"{r.count_scale:.6g}", sums, *([deviation] if told else [])]
-        rows.append([str(t), str(r.n_cells), *numbers])
-    header += ["sd of a centre"] if told else []
     total = f"epsilon {float(planned.epsilon):.6g}" + ("" if pure else f" at delta {float(context.delta):g}")
-    out.print_table(f"{planned.algorithm}; {total}", header, rows, left=0)
+    deviates = any(r.center_deviation is not None for r in planned.rounds)
+    rounds = _as_json(planned)["rounds"]
+    out.print_rounds(f"{planned.algorithm}; {total}", rounds, *(["sd of a centre"] if deviates else []))
     noise = "Laplace, whose standard deviation is 1.41 times its scale" if pure else "Gaussian of this deviation"
     out.say(f"Noise is {noise}; sums and centres are for columns scaled to [-1, 1]; domain {context.domain.kind}.")
     for note in planned.notes:
@@ -182,14 +142,8 @@ def _as_json(planned: Plan) -> dict[str, Any]:
         "n_records": context.n_records,
         "records_per_person": context.records_per_person,
         "rounds": [
-            {
-                "n_cells": r.n_cells,
-                "measure": r.price.measure,
-                "price": float(r.price.amount),
-                "count_scale": r.count_scale,
-                "sum_scale": r.sum_scale,
-                "center_deviation": r.center_deviation,
-            }
+            {"n_cells": r.n_cells, "measure": r.price.measure, "price": float(r.price.amount)}
+            | {name: getattr(r, name) for name in ("count_scale", "sum_scale", "center_deviation")}
             for r in planned.rounds
         ],
         "expected_displacement": planned.expected_displacement,
