@@ -240,7 +240,7 @@ def test_different_domains_are_refused():
 
 
 def test_different_neighbours_are_refused():
-    with pytest.raises(ParameterError, match="different neighbours: 1 and 3 records per person"):
+    with pytest.raises(ParameterError, match="different neighbours: one record and 3 records of one person"):
         recoup.infer([released("grid"), released("lloyd", records_per_person=3)])
 
 
