@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from recoup.inference.inferred import InferredDataset
     from recoup.inference.refit import refit
     from recoup.privacy.ledger import Ledger
-    from recoup.transcript.transcript import Round, Transcript
+    from recoup.privacy.statement import PrivacyStatement
+    from recoup.transcript.round import Round
+    from recoup.transcript.transcript import Transcript
 
 _HOMES = {
     "AdaptiveKMeans": "recoup.algorithms.kmeans.adaptive",
@@ -54,9 +56,10 @@ _HOMES = {
     "InferredDataset": "recoup.inference.inferred",
     "refit": "recoup.inference.refit",
     "Ledger": "recoup.privacy.ledger",
+    "PrivacyStatement": "recoup.privacy.statement",
     "register": "recoup.algorithms.register",
     "release": "recoup.driver",
-    "Round": "recoup.transcript.transcript",
+    "Round": "recoup.transcript.round",
     "Transcript": "recoup.transcript.transcript",
 }
 
@@ -74,6 +77,7 @@ __all__ = [
     "Ledger",
     "LogisticRegression",
     "PowerPCA",
+    "PrivacyStatement",
     "PrivateGaussianMixture",
     "PrivateKMeans",
     "PrivateLogisticRegression",

@@ -9,7 +9,7 @@ from recoup.algorithms.simple import SimpleAlgorithm
 from recoup.domain import Domain, uniform_points
 from recoup.queries.base import Block, Query, Sensitivity, SimpleQuery, bounded_block
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 __all__ = [
     "Algorithm",

@@ -26,13 +26,14 @@ from recoup.algorithms.mixture import GaussianMixture
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.domain import DOMAINS, Domain, declared_bounds
 from recoup.errors import ParameterError, RecoupError, TranscriptFormatError
+from recoup.privacy.statement import IMPORTED_NEIGHBOURS, NEIGHBOURS
 from recoup.queries import query_from_json
 from recoup.queries.base import Array, Query
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
-from recoup.transcript.context import NEIGHBOURS, Context
+from recoup.transcript.context import Context
 from recoup.transcript.round import Round
-from recoup.transcript.transcript import IMPORTED_NEIGHBOURS, Transcript
+from recoup.transcript.transcript import Transcript
 
 FORMAT = "recoup-foreign"
 _FIELDS = {

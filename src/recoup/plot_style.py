@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from recoup.errors import ParameterError
-from recoup.transcript.transcript import NOT_PRIVATE
+from recoup.privacy.statement import NOT_PRIVATE
 
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#B8BCC2"
 SKY, PURPLE = "#56B4E9", "#CC79A7"

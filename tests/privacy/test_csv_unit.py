@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,8 @@ from recoup.cli.app import app
 from recoup.curator.source import open_source
 from recoup.curator.tables.open import open_table
 from recoup.errors import DataError, ParameterError, TranscriptError, TranscriptFormatError
-from recoup.inference.evidence import added_up
 from recoup.inference.inferred import InferredDataset
+from recoup.privacy.statement import PrivacyStatement
 from recoup.queries.counts import GridQuery
 from recoup.report.privacy import privacy_facts
 from recoup.transcript.transcript import Transcript, _checksum
@@ -171,13 +172,15 @@ def test_inferred_data_and_the_report_say_it_too(tmp_path: Path) -> None:
     facts = privacy_facts(privacy)
     assert {"name": "dialect of CSV", "value": "lines"}.items() <= facts["numbers"][-2].items()
     assert "whether any one line was in the table" in facts["words"][0]
-    quoted, none = ({**privacy, "unit": "one record", "csv_dialect": d} for d in ("rfc4180", None))
-    assert [added_up(two)["csv_dialect"] for two in ([quoted, none], [none, quoted], [none, none])] == [
+    quoted, none = (replace(privacy, unit="one record", csv_dialect=d) for d in ("rfc4180", None))
+    assert [
+        PrivacyStatement.together(two)["csv_dialect"] for two in ([quoted, none], [none, quoted], [none, none])
+    ] == [
         *("rfc4180", "rfc4180"),
         None,
     ]
     with pytest.raises(ParameterError, match="other units"):
-        added_up([privacy, none])
+        PrivacyStatement.together([privacy, none])
 
 
 def test_rounds_about_records_do_not_become_rounds_about_lines(tmp_path: Path) -> None:

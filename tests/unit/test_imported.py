@@ -21,12 +21,13 @@ from recoup.imported import imported_from_json
 from recoup.inference.intervals import intervals
 from recoup.inference.refit import in_order
 from recoup.kernels.weighted_kmeans import weighted_inertia
+from recoup.privacy.statement import IMPORTED, NOT_PRIVATE
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.queries.gradient import LogisticGradientQuery
 from recoup.queries.mixture import MixtureQuery
 from recoup.queries.moments import MomentsQuery
-from recoup.transcript.transcript import IMPORTED, NOT_PRIVATE, Transcript, _checksum
+from recoup.transcript.transcript import Transcript, _checksum
 
 CENTERS = np.array([[20.0, 60.0], [70.0, 20.0], [60.0, 80.0]])
 LOW, HIGH = (0.0, 10.0), (100.0, 90.0)

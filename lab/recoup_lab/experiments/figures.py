@@ -15,7 +15,7 @@ import numpy as np
 from recoup.domain import Array
 from recoup.errors import ParameterError
 from recoup.plots import BLUE, GREEN, ORANGE, PURPLE, RED, SKY
-from recoup.transcript.transcript import NOT_PRIVATE
+from recoup.privacy.statement import NOT_PRIVATE
 from recoup_lab.experiments.peers import LABEL
 from recoup_lab.experiments.run import Metric
 from recoup_lab.experiments.summary import DATA_FREE, LAST_ITERATE, NON_PRIVATE, TITLES, Panel, method_title

@@ -9,7 +9,7 @@ from typing import Any
 
 from recoup._files import write_whole
 from recoup.plots import png
-from recoup.transcript.transcript import NOT_PRIVATE
+from recoup.privacy.statement import NOT_PRIVATE
 from recoup_lab.experiments import figures, tables
 from recoup_lab.experiments.results import Result
 from recoup_lab.experiments.run import METRICS, Metric

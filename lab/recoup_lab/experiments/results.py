@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from recoup._files import replacing, write_whole
 from recoup.errors import DataError, UnreadableFileError
-from recoup.transcript.transcript import NOT_PRIVATE
+from recoup.privacy.statement import NOT_PRIVATE
 
 
 class RunKey(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-from recoup.transcript.transcript import NOT_PRIVATE
+from recoup.privacy.statement import NOT_PRIVATE
 from recoup.version import __version__
 from recoup_lab.experiments.peers import LABEL, SOURCE
 from recoup_lab.experiments.run import METRICS, Metric

@@ -27,7 +27,7 @@ from recoup.algorithms.kmeans.spread import spread_centers
 from recoup.queries.base import Array
 from recoup.queries.counts import HistogramQuery
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 from recoup_lab.experiments.datasets import SETS, load
 from recoup_lab.experiments.scoring import wcss
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from recoup.domain import Domain
 from recoup.queries.base import Array
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 
 class Labels(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 
 from recoup.queries.base import Array
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 
 @runtime_checkable

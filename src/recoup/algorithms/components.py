@@ -36,7 +36,7 @@ from recoup.errors import ParameterError
 from recoup.queries.base import Array
 from recoup.queries.moments import MomentsQuery, PowerQuery
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 # The mean enters the covariance through its square, so its sums need less than the products; counts matter least.
 _SPLIT_ALL = {"count": Fraction(1, 20), "sum": Fraction(3, 20), "product": Fraction(16, 20)}

@@ -11,7 +11,7 @@ import numpy as np
 from recoup.errors import ParameterError
 from recoup.queries.base import Array
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 _LONGEST_NAME = 200
 

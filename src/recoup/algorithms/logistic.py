@@ -23,7 +23,7 @@ from recoup.maxent.measure import total_of
 from recoup.queries.base import Array, check_size
 from recoup.queries.gradient import LARGEST_COEFFICIENT, LogisticGradientQuery
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 _COUNT_PART = Fraction(5, 100)  # of every round: N is needed to a few per cent only
 _LARGEST_PARAMETER = 2.0**20

@@ -22,7 +22,7 @@ from recoup.errors import ParameterError
 from recoup.queries.base import MAX_SIZE, Array, check_size
 from recoup.queries.mixture import MixtureQuery
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 _SMALLEST_VARIANCE = 1e-4  # a component 1 % of half a column's range wide: finer is a spike, and noise makes spikes
 _LARGEST_VARIANCE = 1.0  # that of records at both ends of every column

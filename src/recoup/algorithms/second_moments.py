@@ -13,7 +13,7 @@ from recoup.maxent.measure import total_of
 from recoup.queries.base import Array
 from recoup.queries.moments import MomentsQuery, PowerQuery
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 _LEAST_VARIANCE = 1e-4  # a released variance below this, of a column scaled to [-1, 1], is read as this
 _REST_SHARE = 0.3  # what a direction that was never asked for is taken to have, as a part of the mean variance

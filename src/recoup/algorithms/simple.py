@@ -10,7 +10,7 @@ import numpy as np
 from recoup.domain import uniform_points
 from recoup.queries.base import Array, FieldsAsJson
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 
 class SimpleAlgorithm(FieldsAsJson, ABC):

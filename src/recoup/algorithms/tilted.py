@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from recoup.maxent.measure import explained, total_of
 from recoup.queries.base import Array
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 _POINTS_OF_A_PASS = 3000
 _STEPS, _TOLERANCE = 20, 0.03  # a pass need not be solved to the end: it only says where to go on

@@ -196,7 +196,7 @@ def privacy_sentence(privacy: Mapping[str, Any]) -> str:
     >>> privacy_sentence(transcript.privacy)
     'Differentially private: epsilon = 1, delta = 0, for adding or removing one record; Laplace noise, secure; ...'
     """
-    from recoup.transcript.context import CSV_MEANING
+    from recoup.privacy.unit import CSV_MEANING
 
     statement = str(privacy["statement"])
     statement = statement[:1].upper() + statement[1:]

@@ -8,9 +8,10 @@ from recoup.curator.source import Source
 from recoup.errors import BudgetExceededError, ParameterError
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.mechanism import Noise, SecureNoise
+from recoup.privacy.statement import NOT_PRIVATE
 from recoup.queries.base import check_columns, check_sensitivity
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import NOT_PRIVATE, Round
+from recoup.transcript.round import Round
 
 
 class Curator:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
 from recoup.errors import BudgetError, DataError, ParameterError
 from recoup.estimators.given_bounds import refuse_text
 from recoup.inference.refit import refit
+from recoup.privacy.statement import COUNTED, NOT_COUNTED, PrivacyStatement
 from recoup.queries.base import Array
-from recoup.transcript.transcript import COUNTED, NOT_COUNTED
 
 _POSTPROCESS = ("auto", "maxent", "mcmc", "none")
 
@@ -94,9 +95,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "noise": self.noise,
         }
 
-    def _statement(self, privacy: Mapping[str, Any]) -> dict[str, Any]:
+    def _statement(self, privacy: PrivacyStatement) -> PrivacyStatement:
         """What a release promises, and what counts it."""
-        return {**privacy, "counted": NOT_COUNTED if self.ledger is None else COUNTED}
+        return replace(privacy, counted=NOT_COUNTED if self.ledger is None else COUNTED)
 
     def _check_postprocess(self) -> None:
         choice(self.postprocess, "postprocess", _POSTPROCESS)

@@ -10,7 +10,7 @@ import numpy as np
 
 from recoup.queries.base import Array
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

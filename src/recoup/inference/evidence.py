@@ -7,23 +7,21 @@ domain and what counts as a neighbour must be the same, since they say what a re
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from recoup.algorithms.base import Algorithm, Settling
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
-from recoup.inference.inferred import STATEMENTS, InferredDataset
+from recoup.inference.inferred import InferredDataset
 from recoup.maxent.measure import strength_of
-from recoup.privacy.price import as_fraction, rounded_up
+from recoup.privacy.statement import PrivacyStatement
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Round, Transcript
-
-_ADDED_UP = ("statement", "noise", "epsilon", "delta", "mechanism", "spent")  # by which a joint statement differs
+from recoup.transcript.round import Round
+from recoup.transcript.transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +53,7 @@ class Evidence:
     context: Context
     parts: tuple[Part, ...]
     simulated: bool
-    privacy: dict[str, Any]
+    privacy: PrivacyStatement
     sources: tuple[str, ...]
 
     @property
@@ -120,12 +118,12 @@ def evidence_of(transcripts: Transcript | Sequence[Transcript]) -> Evidence:
         context=shared,
         parts=parts,
         simulated=any(item.simulated for item in transcripts),
-        privacy=added_up([item.privacy for item in transcripts]),
+        privacy=PrivacyStatement.together([item.privacy for item in transcripts]),
         sources=tuple(fingerprint(item) for item in transcripts),
     )
 
 
-def joint_privacy(transcripts: Sequence[Transcript]) -> dict[str, Any]:
+def joint_privacy(transcripts: Sequence[Transcript]) -> PrivacyStatement:
     """The privacy statement of several transcripts that are read together: what they promise all together.
 
     Args:
@@ -145,10 +143,10 @@ def joint_privacy(transcripts: Sequence[Transcript]) -> dict[str, Any]:
     if not others:
         return first.privacy
     _check_same_terms(transcripts)
-    return added_up([item.privacy for item in transcripts])
+    return PrivacyStatement.together([item.privacy for item in transcripts])
 
 
-def privacy_of(transcript: Transcript, inferred: InferredDataset | None) -> dict[str, Any]:
+def privacy_of(transcript: Transcript, inferred: InferredDataset | None) -> PrivacyStatement:
     """The privacy statement of a result: of its transcript and of everything that the inferred data was made from.
 
     Args:
@@ -169,48 +167,19 @@ def privacy_of(transcript: Transcript, inferred: InferredDataset | None) -> dict
     own = transcript.privacy
     if inferred is None:
         return own
-    found, others = own, inferred.privacy
-    if others is not None and fingerprint(transcript) in inferred.sources and _covers(others, own):
-        found = own | {name: others[name] for name in _ADDED_UP}
+    result, others = own, inferred.privacy
+    if others is not None and fingerprint(transcript) in inferred.sources and others.covers(own):
+        # What several releases change in a statement.
+        names = ("noise", "epsilon", "delta", "mechanism", "spent")
+        result = replace(own, **{name: others[name] for name in names})
     elif others is not None:
-        found = added_up([own, others])
-    if inferred.simulated:
-        found |= {"noise": "simulated", "statement": STATEMENTS["simulated"]}
-    return found
+        result = PrivacyStatement.together([own, others])
+    return replace(result, noise="simulated") if inferred.simulated else result
 
 
 def releases_behind(transcript: Transcript, inferred: InferredDataset | None) -> int:
     """How many releases a result was made from, as far as the inferred data tells."""
     return len({fingerprint(transcript), *(() if inferred is None else inferred.sources)})
-
-
-def added_up(statements: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One privacy statement for several releases, from the statement of each."""
-    first = statements[0]
-    for other in statements[1:]:
-        if any(other[name] != first[name] for name in ("neighbours", "unit")):
-            raise ParameterError(
-                "the inferred data set was made from transcripts with other neighbours, or of other units: its privacy "
-                "and that of this transcript do not add up to one statement."
-            )
-    noise = min((item["noise"] for item in statements), key=tuple(STATEMENTS).index)
-    laws = dict.fromkeys(law for item in statements for law in item["mechanism"].split(" and "))
-    sums = {
-        name: rounded_up(sum((as_fraction(item[name], name, allow_zero=True) for item in statements), Fraction(0)))
-        for name in ("epsilon", "delta", "spent")
-    }
-    # Of the same unit, so that there is one dialect at most.
-    dialect = next((item["csv_dialect"] for item in statements if item["csv_dialect"] is not None), None)
-    words = {"statement": STATEMENTS[noise], "noise": noise, "mechanism": " and ".join(laws), "csv_dialect": dialect}
-    return dict(first) | sums | words
-
-
-def _covers(statement: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
-    """Whether a statement can be that of several releases among which is this one: a file might promise too much."""
-    weakest = tuple(STATEMENTS).index
-    return weakest(statement["noise"]) <= weakest(own["noise"]) and all(
-        statement[name] >= own[name] for name in ("epsilon", "delta")
-    )
 
 
 def fingerprint(transcript: Transcript) -> str:

@@ -31,7 +31,8 @@ from recoup.maxent.support import around_means, resampled
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
 from recoup.queries.counts import counts_in_cells
-from recoup.transcript.transcript import Round, Transcript
+from recoup.transcript.round import Round
+from recoup.transcript.transcript import Transcript
 
 Method = Literal["maxent", "mcmc", "consistency"]
 METHODS: tuple[Method, ...] = ("maxent", "mcmc", "consistency")

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,24 +15,12 @@ from recoup._validate import whole_number
 from recoup.errors import ParameterError, UnreadableFileError
 from recoup.inference.diagnostics import Diagnostics
 from recoup.inference.verdict import Verdict
+from recoup.privacy.statement import PrivacyStatement
 from recoup.queries.base import Array
-from recoup.transcript.context import CSV_UNITS
-from recoup.transcript.transcript import IMPORTED, IMPORTED_NEIGHBOURS, NOT_PRIVATE
 
 _WEIGHT = "weight"
 _METADATA = b"recoup"
 _MOST_VALUES = 2**26  # in one file: half a gigabyte
-# What is said of each kind of noise, the weakest first.
-STATEMENTS = {"simulated": NOT_PRIVATE, "unverified": IMPORTED, "secure": "differentially private"}
-# What the words of a statement may be: a file could say anything, and they are printed.
-_WORDS = {
-    "noise": "|".join(STATEMENTS),
-    "neighbours": "|".join(IMPORTED_NEIGHBOURS),
-    "unit": r"one (record|line)|\d{1,7} (records|lines) of one person",
-    "domain": r"box|l1|l2",
-    "mechanism": r"(laplace|gaussian)( and (laplace|gaussian))?",
-}
-_NUMBERS = ("epsilon", "delta", "spent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,7 +48,7 @@ class InferredDataset:
     columns: tuple[str, ...] | None = None
     method: str
     simulated: bool
-    privacy: Mapping[str, Any] | None = field(default=None, repr=False)
+    privacy: PrivacyStatement | None = field(default=None, repr=False)
     sources: tuple[str, ...] = field(default=(), repr=False)
     draws: tuple[Array, ...] = field(default=(), repr=False)
     diagnostics: Diagnostics | None = field(default=None, repr=False)
@@ -96,7 +81,7 @@ class InferredDataset:
             "named": self.columns is not None,
         }
         if self.privacy is not None:
-            header |= {"privacy": dict(self.privacy), "sources": list(self.sources)}
+            header |= {"privacy": self.privacy, "sources": list(self.sources)}
         table = pa.table(columns | {_WEIGHT: self.weights})
         return table.replace_schema_metadata({_METADATA: json.dumps(header).encode()})
 
@@ -123,6 +108,7 @@ class InferredDataset:
                 _check_size(parquet.metadata)
                 table = parquet.read()
             header = json.loads((table.schema.metadata or {})[_METADATA].decode())
+            promised = header.get("privacy")
             names = [name for name in table.column_names if name != _WEIGHT]
             if len(set(names)) != len(names) or not all(pa.types.is_floating(kind) for kind in table.schema.types):
                 raise TypeError("other columns")
@@ -136,7 +122,7 @@ class InferredDataset:
                 columns=tuple(names) if header["named"] else None,
                 method=str(header["method"]),
                 simulated=bool(header["simulated"]),
-                privacy=_statement_from(header.get("privacy")),
+                privacy=None if promised is None else PrivacyStatement.from_json(promised),
                 sources=_sources_from(header.get("sources", [])),
             )
         except (OSError, KeyError, ValueError, TypeError, RecursionError, pa.ArrowException):
@@ -148,27 +134,6 @@ def _check_size(metadata: Any) -> None:
     n_rows = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
     if n_rows * metadata.num_columns > _MOST_VALUES:
         raise ValueError("too many values")
-
-
-def _statement_from(found: Any) -> dict[str, Any] | None:
-    """A privacy statement out of a file; what Recoup would not have written is refused."""
-    if found is None:
-        return None
-    if not all(re.fullmatch(pattern, found[name], re.ASCII) for name, pattern in _WORDS.items()):
-        raise ValueError("other words")
-    if not all(type(found[name]) is float and 0.0 <= found[name] < math.inf for name in _NUMBERS):
-        raise ValueError("other numbers")
-    columns, ends = found["bounds"]["columns"], [found["bounds"][name] for name in ("low", "high")]
-    if not all(type(value) is float and math.isfinite(value) for end in ends for value in end):
-        raise ValueError("other bounds")
-    bounds = {"low": ends[0], "high": ends[1], "columns": None if columns is None else tuple(map(str, columns))}
-    rest = {name: found[name] for name in (*_WORDS, *_NUMBERS)}
-    # Files of earlier versions have none.
-    dialect = found.get("csv_dialect")
-    if dialect is not None and dialect not in CSV_UNITS:
-        raise ValueError("another dialect")
-    rest["csv_dialect"] = dialect
-    return {"statement": STATEMENTS[found["noise"]], "bounds": bounds, "version": str(found["version"])} | rest
 
 
 def _sources_from(found: Any) -> tuple[str, ...]:

@@ -36,7 +36,8 @@ from recoup.maxent.explain import default_temperature, explain
 from recoup.maxent.measure import infer_measure
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery, as_cells
-from recoup.transcript.transcript import Round, Transcript
+from recoup.transcript.round import Round
+from recoup.transcript.transcript import Transcript
 
 _DRAWS = 39  # the 36th of 39 is exactly the 90 % point, the 38th the 95 % point
 # One pass on so many points has the error of two on 10,000 within a few per cent, at a sixth of the time.

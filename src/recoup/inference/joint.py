@@ -19,7 +19,7 @@ from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
 from recoup.queries.counts import as_grid, marginals_of
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 _GRID_COLUMNS = 3  # in more, a grid's cells are too wide for a base; the same bound as the default algorithm's
 _AROUND_MEANS = Mixture(first_look=0.05, cells=0.6, resampled=0.35)  # where no look is fit to be a base

@@ -27,7 +27,8 @@ from recoup.inference.verdict import Kind, Reason, Verdict
 from recoup.maxent.records import Records, records_of
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
-from recoup.transcript.transcript import Round, Transcript
+from recoup.transcript.round import Round
+from recoup.transcript.transcript import Transcript
 
 _FALSE_ALARM = 0.005  # of all tests that decide about one verdict, together: inside the 1% that is promised
 _FACTOR, _DEVIATIONS = 1.5, 4.0  # by both of them the number of records must differ from the declared one

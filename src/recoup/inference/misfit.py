@@ -19,7 +19,7 @@ from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.queries.counts import Marginal, as_grid, marginals_of
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 _PART_OF_SPREAD = 0.02  # of a cluster, in a column: a centre that is off by less is as good
 _PART_OF_RANGE = 0.0005  # of a column's declared width, where a cluster has no spread

@@ -19,7 +19,7 @@ from scipy.special import erfcx, expit, log_ndtr
 from recoup.queries.base import Array, of_kind
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 # Spreads of the model's error that are tried, in units of the typical noise.
 _RATIOS = 2.0 ** np.arange(-2.0, 16.0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recoup.maxent.newton import Solution, solve
 from recoup.queries.base import Array, rows_of
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 
 def explain(

@@ -22,7 +22,7 @@ from recoup.queries.base import Array, Partition, RowBlock, of_kind, rows_of
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.queries.counts import GridQuery, as_grid, marginals_of
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 _MAX_GRID_ROWS = 600
 _MAX_STEPS = 60

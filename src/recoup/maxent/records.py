@@ -14,7 +14,7 @@ from typing import Any
 from recoup.maxent.fine_grid import reachable_cells
 from recoup.queries.counts import as_grid
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 _HALF_WIDTH = 1.645  # standard deviations on each side of an estimate: nine times in ten the truth lies between
 _NONE = 3.0  # standard deviations: an estimate below this many might be of an empty table

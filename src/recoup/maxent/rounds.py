@@ -12,7 +12,7 @@ from recoup.maxent.consistency import Consistent, consistent
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.queries.counts import as_grid
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 _SMALL = 0.1  # of an equal part of the records: larger clusters are never doubted
 _FALSE_ALARM = 0.01  # that any cell of an empty table stands out in a round

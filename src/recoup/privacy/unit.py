@@ -17,6 +17,12 @@ from recoup.errors import ParameterError
 from recoup.privacy.price import Measure, Price
 
 _MOST_RECORDS: Final = 2**20
+# What is added or removed, in each dialect of CSV; of other tables, a record.
+CSV_UNITS: Final[dict[str, Literal["record", "line"]]] = {"rfc4180": "record", "lines": "line"}
+CSV_MEANING: Final = {
+    "rfc4180": "a record of a file whose writer puts text with quotes, commas or line breaks into quotes",
+    "lines": "a line, whatever its quotes",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +56,21 @@ class Unit:
     def __str__(self) -> str:
         some = self.records_per_person
         return f"one {self.kind}" if some == 1 else f"{some} {self.kind}s of one person"
+
+    @classmethod
+    def from_words(cls, words: str) -> Unit:
+        """Read back what `str` says of a unit.
+
+        >>> Unit.from_words("5 lines of one person")
+        Unit(kind='line', records_per_person=5)
+        """
+        first, _, rest = words.partition(" ")
+        unit = cls(
+            kind="line" if rest.startswith("line") else "record", records_per_person=int(first.replace("one", "1"))
+        )
+        if str(unit) != words:
+            raise ParameterError("these are not the words for a unit.")
+        return unit
 
     def covers(self, priced: Unit) -> bool:
         """Whether a price for another unit can be converted into one for this: upward only.

@@ -29,7 +29,8 @@ from recoup.report.encode import evenly_chosen, levels, positions
 from recoup.report.numbers import share
 from recoup.report.result import Result
 from recoup.report.rounds import noisy_cell_means
-from recoup.transcript.transcript import Round, Transcript
+from recoup.transcript.round import Round
+from recoup.transcript.transcript import Transcript
 
 _MOST_STEPS, _MOST_CELLS, _MOST_BINS = 12, 400, 96
 _STEP_POINTS, _STEP_RESTARTS = 3_000, 6

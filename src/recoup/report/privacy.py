@@ -8,9 +8,10 @@ from typing import Any
 
 from recoup.inference.evidence import privacy_of, releases_behind
 from recoup.inference.inferred import InferredDataset
+from recoup.privacy.statement import NOT_PRIVATE, REPLACED
+from recoup.privacy.unit import CSV_MEANING
 from recoup.report.numbers import count, figure
-from recoup.transcript.context import CSV_MEANING
-from recoup.transcript.transcript import IMPORTED_NEIGHBOURS, NOT_PRIVATE, Transcript
+from recoup.transcript.transcript import Transcript
 
 _MECHANISMS = {
     "laplace": "integer Laplace noise on every number that was asked for",
@@ -27,7 +28,6 @@ _NOISE = {
     "simulated": "drawn from a seed: NOT PRIVATE",
     "unverified": "made elsewhere; nothing here can tell how it was drawn",
 }
-_REPLACED = IMPORTED_NEIGHBOURS[1]
 
 
 def best_guess(epsilon: float, delta: float = 0.0) -> float:
@@ -126,7 +126,7 @@ def _claim(n_releases: int) -> dict[str, str]:
 def _words(epsilon: float, delta: float, unit: str, noise: str, neighbours: str, clusters: bool) -> list[str]:
     one = unit.startswith("one ")
     who, them = (f"any {unit} was", "it") if one else (f"all {unit} were", "them")
-    replaced = neighbours == _REPLACED
+    replaced = neighbours == REPLACED
     right = round(100 * best_guess(epsilon, delta))
     if right < 100:
         first = (
@@ -160,7 +160,7 @@ def _words(epsilon: float, delta: float, unit: str, noise: str, neighbours: str,
 def _numbers(
     privacy: Mapping[str, Any], epsilon: float, delta: float, n_records: int | None, lost: float, n_releases: int
 ) -> list[dict[str, str]]:
-    noise, replaced = str(privacy["noise"]), privacy["neighbours"] == _REPLACED
+    noise, replaced = str(privacy["noise"]), privacy["neighbours"] == REPLACED
     claimed = noise == "unverified"
     spent = float(privacy["spent"])
     mechanisms = [_MECHANISMS.get(name, name) for name in str(privacy["mechanism"]).split(" and ")]

@@ -11,7 +11,8 @@ from recoup.inference.inferred import InferredDataset
 from recoup.queries.base import Array, asked_by
 from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Round, Transcript
+from recoup.transcript.round import Round
+from recoup.transcript.transcript import Transcript
 
 
 def noisy_cell_means(context: Context, answered: Round) -> Array | None:

@@ -23,7 +23,8 @@ from recoup.testing.refits import seen_of, try_refit
 from recoup.testing.report import Broken, Recorder, Report
 from recoup.testing.values import check_frozen, check_json, check_protocol, is_registered, read_back
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import Round, Transcript
+from recoup.transcript.round import Round
+from recoup.transcript.transcript import Transcript
 
 _NAMES = ("type_name", "next_request", "estimate", "to_json", "from_json")
 _DELTA = Fraction(1, 10**6)

@@ -18,7 +18,8 @@ from recoup.testing.queries import QUERY_NAMES, described_bounds
 from recoup.testing.report import Broken
 from recoup.testing.values import check_protocol
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import Round, Transcript
+from recoup.transcript.round import Round
+from recoup.transcript.transcript import Transcript
 
 _MOST_ROUNDS = 1000
 

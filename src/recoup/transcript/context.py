@@ -6,23 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from recoup._validate import LARGEST, choice, whole_number
 from recoup.domain import Domain
 from recoup.errors import BudgetError, ParameterError
 from recoup.privacy.mechanism import MECHANISMS, Gaussian, Laplace, integer_sensitivity
 from recoup.privacy.price import Price, as_fraction, rho_of
-from recoup.privacy.unit import Unit
+from recoup.privacy.unit import CSV_UNITS, Unit
 from recoup.queries.base import Query
-
-NEIGHBOURS = "add-remove-one-record"
-# What is added or removed, in each dialect of CSV; of other tables, a record.
-CSV_UNITS: Final[dict[str, Literal["record", "line"]]] = {"rfc4180": "record", "lines": "line"}
-CSV_MEANING: Final = {
-    "rfc4180": "a record of a file whose writer puts text with quotes, commas or line breaks into quotes",
-    "lines": "a line, whatever its quotes",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

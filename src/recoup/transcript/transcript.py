@@ -18,42 +18,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from recoup._files import write_whole
 from recoup._strict_json import no_constants, unique_names
 from recoup.domain import domain_from_json
 from recoup.errors import RecoupError, TranscriptError, TranscriptFormatError, TranscriptVersionError
 from recoup.privacy.price import epsilon_of_rho, rounded_up
-from recoup.transcript.context import NEIGHBOURS, Context
+from recoup.privacy.statement import IMPORTED_NEIGHBOURS, NEIGHBOURS, STATEMENTS, PrivacyStatement
+from recoup.transcript.context import Context
 from recoup.transcript.round import Round, fraction_from_json, imported_round_from_json, round_from_json, round_to_json
 from recoup.version import __version__
-
-__all__ = [
-    "COUNTED",
-    "FORMAT",
-    "IMPORTED",
-    "IMPORTED_VERSION",
-    "NOT_COUNTED",
-    "NOT_PRIVATE",
-    "SCHEMA_VERSION",
-    "Payment",
-    "Round",
-    "Transcript",
-]
 
 SCHEMA_VERSION = 3
 IMPORTED_VERSION = 2
 _UNPAID_VERSION = 1  # which does not say who paid
 FORMAT = "recoup-transcript"
-NOT_PRIVATE = "NOT PRIVATE: simulated noise"
-COUNTED = "by a ledger"
-NOT_COUNTED = "by nothing: without a ledger this release and others of the same records are not added up"
-IMPORTED = "differential privacy is claimed by whoever made it, not verified by Recoup"
-# Whose presence is hidden: what is released here is always the first, a claim may be of either.
-IMPORTED_NEIGHBOURS = (NEIGHBOURS, "replace-one-record")
-
-
 _DRAWN_NAME: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -135,28 +115,32 @@ class Transcript:
         return amount if self.context.budget_measure == "pure" else epsilon_of_rho(amount, self.context.delta)
 
     @property
-    def statement(self) -> str:
-        """Whether this is private at all, in words that go wherever it is printed, saved or drawn."""
-        return NOT_PRIVATE if self.simulated else IMPORTED if self.imported else "differentially private"
+    def noise(self) -> Literal["secure", "simulated", "unverified"]:
+        """Where its noise came from; nobody here knows how imported answers were made."""
+        return "simulated" if self.simulated else "unverified" if self.imported else "secure"
 
     @property
-    def privacy(self) -> dict[str, Any]:
+    def statement(self) -> str:
+        """Whether this is private at all, in words that go wherever it is printed, saved or drawn."""
+        return STATEMENTS[self.noise]
+
+    @property
+    def privacy(self) -> PrivacyStatement:
         """The privacy statement: what is promised, to whom, under which assumptions."""
         c = self.context
-        return {
-            "statement": self.statement,
-            "epsilon": float(c.epsilon),
-            "delta": float(c.delta),
-            "neighbours": self.neighbours,
-            "unit": str(c.unit),
-            "csv_dialect": c.csv_dialect,
-            "bounds": {"low": list(c.domain.low), "high": list(c.domain.high), "columns": c.domain.columns},
-            "domain": c.domain.kind,
-            "mechanism": c.mechanism,
-            "noise": "simulated" if self.simulated else "unverified" if self.imported else "secure",
-            "spent": min(rounded_up(self.epsilon_spent), float(c.epsilon)),
-            "version": self.library_version,
-        }
+        return PrivacyStatement(
+            epsilon=float(c.epsilon),
+            delta=float(c.delta),
+            neighbours=self.neighbours,
+            unit=str(c.unit),
+            csv_dialect=c.csv_dialect,
+            bounds={"low": list(c.domain.low), "high": list(c.domain.high), "columns": c.domain.columns},
+            domain=c.domain.kind,
+            mechanism=c.mechanism,
+            noise=self.noise,
+            spent=min(rounded_up(self.epsilon_spent), float(c.epsilon)),
+            version=self.library_version,
+        )
 
     def with_round(self, answered: Round) -> Transcript:
         """The transcript with one more round."""

@@ -15,7 +15,7 @@ from recoup.privacy.price import Price
 from recoup.queries.base import MAX_SIZE
 from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 WHOLE = Fraction(1)
 

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 import recoup
 from recoup.cli.app import app
 from recoup.errors import BudgetError
+from recoup.privacy.statement import COUNTED, NOT_COUNTED
 from recoup.report.privacy import privacy_facts
-from recoup.transcript.transcript import COUNTED, NOT_COUNTED
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src" / "recoup"

@@ -25,10 +25,11 @@ from recoup.inference.evidence import evidence_of, joint_privacy, privacy_of
 from recoup.inference.joint import base_looks, has_means, infer_joint
 from recoup.kernels.weighted_kmeans import weighted_inertia
 from recoup.maxent.measure import infer_measure
+from recoup.privacy.statement import IMPORTED, NOT_PRIVATE
 from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.report.facts import gather
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import IMPORTED, NOT_PRIVATE, Round
+from recoup.transcript.round import Round
 
 K = 4
 MIDDLES = np.array([[0.2, 0.2], [0.8, 0.3], [0.3, 0.8], [0.75, 0.75]])
@@ -353,10 +354,10 @@ def test_data_of_another_release_adds_what_that_one_promises():
     own = recoup.infer(part, random_state=0, n_points=500)
     assert privacy_of(part, own) == part.privacy
     for less in ({"epsilon": 0.1}, {"noise": "secure", "epsilon": 0.49}):
-        assert privacy_of(part, replace(own, privacy=own.privacy | less))["epsilon"] == 0.5 + less["epsilon"]
+        assert privacy_of(part, replace(own, privacy=replace(own.privacy, **less)))["epsilon"] == 0.5 + less["epsilon"]
     whole = claimed()
     vouched = recoup.infer(whole, random_state=0, n_points=500)
-    vouched = replace(vouched, privacy=vouched.privacy | {"noise": "secure", "statement": "differentially private"})
+    vouched = replace(vouched, privacy=replace(vouched.privacy, noise="secure"))
     assert privacy_of(whole, vouched)["statement"] == IMPORTED
     several = recoup.infer(released("grid", noise="secure", records_per_person=2), random_state=0, n_points=500)
     with pytest.raises(ParameterError, match="do not add up"):

@@ -20,7 +20,7 @@ from recoup.privacy.mechanism import MECHANISMS
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 LAWS = ("laplace", "gaussian")
 DOMAINS = {"box": Box, "l1": L1Ball, "l2": L2Ball}

@@ -16,7 +16,8 @@ from recoup.errors import ParameterError
 from recoup.inference.infer import infer
 from recoup.inference.intervals import Intervals
 from recoup.inference.refit import refit
-from recoup.transcript.transcript import NOT_PRIVATE, Transcript
+from recoup.privacy.statement import NOT_PRIVATE
+from recoup.transcript.transcript import Transcript
 
 
 def transcript(n_columns=2, noise="secure", delta=0, columns=None):

@@ -21,6 +21,7 @@ from recoup.cli.app import app
 from recoup.cli.exits import ExitCode
 from recoup.domain import uniform_points
 from recoup.errors import ParameterError
+from recoup.privacy.statement import IMPORTED, NOT_PRIVATE
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery
 from recoup.report.facts import gather, without_picture
@@ -28,7 +29,7 @@ from recoup.report.page import render
 from recoup.report.plain import answer_of, has_clusters
 from recoup.report.write import write_report
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import IMPORTED, NOT_PRIVATE, Round
+from recoup.transcript.round import Round
 
 NAMES = ("age", "hours<b>")
 

@@ -18,7 +18,9 @@ from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import ParameterError, TranscriptError, TranscriptFormatError, TranscriptVersionError
 from recoup.privacy.price import epsilon_of_rho
-from recoup.transcript.transcript import NOT_PRIVATE, Payment, Round, Transcript, _checksum
+from recoup.privacy.statement import NOT_PRIVATE
+from recoup.transcript.round import Round
+from recoup.transcript.transcript import Payment, Transcript, _checksum
 from recoup.version import __version__
 
 

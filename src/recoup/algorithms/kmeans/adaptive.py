@@ -24,7 +24,7 @@ from recoup.queries.base import MAX_SIZE, Array, Query, check_size
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 _TOTAL_SHARE = Fraction(2, 100)
 _GRID_SHARE = Fraction(40, 100)

@@ -26,7 +26,7 @@ from recoup.queries.base import MAX_SIZE, Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 Rule = Literal["eugkm", "rugnik"]
 RULES: tuple[Rule, ...] = ("eugkm", "rugnik")

@@ -36,7 +36,7 @@ from recoup.queries.base import Array, check_size
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 # The rho of Su et al.: the typical distance of a centre from the middle, as a part of a column's range.
 TYPICAL_OFFSET = 0.225

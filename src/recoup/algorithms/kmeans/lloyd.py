@@ -15,7 +15,7 @@ from recoup.errors import ParameterError
 from recoup.queries.base import MAX_SIZE, Array, check_size
 from recoup.queries.cells import VoronoiQuery
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import Round
+from recoup.transcript.round import Round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

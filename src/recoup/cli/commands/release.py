@@ -43,10 +43,12 @@ def release(
 
         recoup release people.csv -k 5 --epsilon 1 --bounds age=17:90,hours=1:99 -o transcript.json
     """
+    from dataclasses import replace
+
     from recoup.cli import output as out
     from recoup.cli.progress import Progress, planned_rounds
     from recoup.driver import release as drive
-    from recoup.transcript.transcript import COUNTED, NOT_COUNTED
+    from recoup.privacy.statement import COUNTED, NOT_COUNTED
 
     budget = options.read_budget(epsilon, delta)
     asked = _algorithm(algorithm, clusters, rounds)
@@ -75,7 +77,7 @@ def release(
             resume=resume,
             on_round=progress.finished,
         )
-    privacy = transcript.privacy | {"counted": NOT_COUNTED if charged is None else COUNTED}
+    privacy = replace(transcript.privacy, counted=NOT_COUNTED if charged is None else COUNTED)
     out.say(out.privacy_sentence(privacy))
     rounds_made, spent = _rounds(transcript), float(transcript.epsilon_spent)
     if as_json:

@@ -24,9 +24,10 @@ from recoup.privacy.ledger import Ledger
 from recoup.privacy.mechanism import Calibration, Laplace, Noise, SecureNoise, SimulatedNoise, checked_noise
 from recoup.privacy.price import Price, as_fraction, rounded_up
 from recoup.privacy.selection import NoisyMax, SecureSelector, Selector, SimulatedSelector
+from recoup.privacy.statement import NOT_PRIVATE, PrivacyStatement
 from recoup.queries.base import Array, Records
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import NOT_PRIVATE, Transcript
+from recoup.transcript.transcript import Transcript
 
 # Of the budget, for a noisy number of records where none is declared: as much as the adaptive algorithm gives it.
 NUMBER_SHARE = Fraction(2, 100)
@@ -57,7 +58,7 @@ class Model(NamedTuple):
     """What a rival releases: centres in the user's units, and what was promised."""
 
     centers: Array
-    privacy: dict[str, Any]
+    privacy: PrivacyStatement
 
 
 class Purse:
@@ -153,12 +154,12 @@ class Purse:
         """Refuse a selection whose share is too small for its noise, while nothing is spent."""
         NoisyMax().calibrate(self.context.epsilon * share, distance=self.context.distance, n_winners=n_winners)
 
-    def privacy(self) -> dict[str, Any]:
+    def privacy(self) -> PrivacyStatement:
         """The privacy statement, as a transcript would make it."""
         simulated = self._noise.simulated or self._selector.simulated
         statement = Transcript(context=self.context, algorithm={"type": self._name}, simulated=simulated).privacy
-        spent = min(rounded_up(self._amount), statement["epsilon"])
-        return statement | {"mechanism": " and ".join(self._mechanisms), "spent": spent}
+        spent = min(rounded_up(self._amount), statement.epsilon)
+        return replace(statement, mechanism=" and ".join(self._mechanisms), spent=spent)
 
     def _charge(self, calibration: Calibration, share: Fraction, purpose: str, mechanism: str) -> None:
         if share > self.left:

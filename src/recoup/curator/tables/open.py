@@ -23,7 +23,7 @@ from recoup.curator.tables.arrow import Block
 from recoup.curator.tables.blocks import Table
 from recoup.curator.tables.file_tables import open_path
 from recoup.errors import ColumnTypeError, DataError
-from recoup.transcript.context import CSV_UNITS
+from recoup.privacy.unit import CSV_UNITS
 
 __all__ = ["Block", "Table", "open_table"]
 

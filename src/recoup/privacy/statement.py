@@ -1,0 +1,161 @@
+"""What is promised, to whom, under which assumptions: the privacy statement that goes with every result.
+
+It reads as a dictionary, so that it is printed, indexed and written as JSON, and cannot be changed: its
+`privacy["epsilon"]` and `privacy.epsilon` are the same number. Several releases about the same people promise less
+together than each alone; `together` says what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from math import inf, isfinite
+from typing import Any, Final, Literal, NoReturn
+
+from recoup.domain import DOMAINS
+from recoup.errors import ParameterError
+from recoup.privacy.price import as_fraction, rounded_up
+from recoup.privacy.unit import CSV_UNITS, Unit
+
+NEIGHBOURS: Final = "add-remove-one-record"
+REPLACED: Final = "replace-one-record"
+# Which tables are neighbours: what is released here is always the first, an imported claim may be of either.
+IMPORTED_NEIGHBOURS: Final = (NEIGHBOURS, REPLACED)
+NOT_PRIVATE: Final = "NOT PRIVATE: simulated noise"
+IMPORTED: Final = "differential privacy is claimed by whoever made it, not verified by Recoup"
+COUNTED: Final = "by a ledger"
+NOT_COUNTED: Final = "by nothing: without a ledger this release and others of the same records are not added up"
+# What is said of each kind of noise, the weakest first.
+STATEMENTS: Final = {"simulated": NOT_PRIVATE, "unverified": IMPORTED, "secure": "differentially private"}
+# The noise of what inferred data is made from.
+_LAWS: Final = ("laplace", "gaussian", "laplace and gaussian", "gaussian and laplace")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PrivacyStatement(dict[str, Any]):
+    """A privacy statement: a dictionary that cannot be changed, whose entries are attributes too.
+
+    Attributes:
+        epsilon: the whole budget.
+        delta: 0 for pure differential privacy.
+        neighbours: which tables are neighbours.
+        unit: what is protected as a whole, in words.
+        csv_dialect: in which CSV was read; none for other tables.
+        bounds: the declared "low" and "high" of each column, and the "columns", if they have names.
+        domain: the shape of the domain: "box", "l1" or "l2".
+        mechanism: the law of the noise; of several, joined by "and".
+        noise: "secure", "simulated", or "unverified" where the answers are imported.
+        spent: the part of epsilon that was spent, rounded up.
+        version: of Recoup.
+        counted: by what it is added to other releases of the same records, if that is known.
+
+    >>> from recoup import Box, KMeans, release
+    >>> privacy = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=0.5).privacy
+    >>> privacy["epsilon"], privacy.unit, privacy.statement
+    (0.5, 'one record', 'differentially private')
+    """
+
+    epsilon: float
+    delta: float
+    neighbours: str = NEIGHBOURS
+    unit: str
+    csv_dialect: str | None
+    bounds: Mapping[str, Any]
+    domain: str
+    mechanism: str
+    noise: Literal["secure", "simulated", "unverified"]
+    spent: float
+    version: str
+    counted: str | None = None
+
+    def __post_init__(self) -> None:
+        entries = {"statement": self.statement} | {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.counted is None:
+            del entries["counted"]
+        super().update(entries)
+
+    @property
+    def statement(self) -> str:
+        """Whether this is private at all, in words that go wherever it is printed, saved or drawn."""
+        return STATEMENTS[self.noise]
+
+    @property
+    def laws(self) -> tuple[str, ...]:
+        """The laws of the noise."""
+        return tuple(self.mechanism.split(" and "))
+
+    def covers(self, other: PrivacyStatement) -> bool:
+        """Whether it can be that of several releases, the other among them: a file might promise too much."""
+        weakest = tuple(STATEMENTS).index
+        enough = self.epsilon >= other.epsilon and self.delta >= other.delta
+        return enough and weakest(self.noise) <= weakest(other.noise)
+
+    @classmethod
+    def together(cls, statements: Sequence[PrivacyStatement]) -> PrivacyStatement:
+        """One statement for several releases: epsilons and deltas add up, the weakest word about the noise holds."""
+        first = statements[0]
+        if any((other.neighbours, other.unit) != (first.neighbours, first.unit) for other in statements[1:]):
+            raise ParameterError(
+                "the inferred data set was made from transcripts with other neighbours, or of other units: its privacy "
+                "and that of this transcript do not add up to one statement."
+            )
+        return replace(
+            first,
+            epsilon=_sum(item.epsilon for item in statements),
+            delta=_sum(item.delta for item in statements),
+            spent=_sum(item.spent for item in statements),
+            noise=min((item.noise for item in statements), key=tuple(STATEMENTS).index),
+            mechanism=" and ".join(dict.fromkeys(law for item in statements for law in item.laws)),
+            # Of the same unit, so that there is one dialect at most.
+            csv_dialect=next((item.csv_dialect for item in statements if item.csv_dialect is not None), None),
+        )
+
+    @classmethod
+    def from_json(cls, value: Any) -> PrivacyStatement:
+        """Read back the statement of inferred data; what Recoup would not have written is refused, as it is printed.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is not one.
+        """
+        numbers = {name: value[name] for name in ("epsilon", "delta", "spent")}
+        ends = {name: value["bounds"][name] for name in ("low", "high")}
+        columns = value["bounds"]["columns"]
+        if not all(type(number) is float and 0.0 <= number < inf for number in numbers.values()):
+            raise ValueError("other numbers")
+        if not all(type(number) is float and isfinite(number) for end in ends.values() for number in end):
+            raise ValueError("other bounds")
+        return cls(
+            **numbers,
+            neighbours=_one_of(value["neighbours"], IMPORTED_NEIGHBOURS),
+            unit=str(Unit.from_words(str(value["unit"]))),
+            # Files of earlier versions have none.
+            csv_dialect=_one_of(value.get("csv_dialect"), (*CSV_UNITS, None)),
+            bounds=ends | {"columns": None if columns is None else tuple(map(str, columns))},
+            domain=_one_of(value["domain"], DOMAINS),
+            mechanism=_one_of(value["mechanism"], _LAWS),
+            noise=_one_of(value["noise"], STATEMENTS),
+            version=str(value["version"]),
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, ({field.name: getattr(self, field.name) for field in fields(self)},)
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("a privacy statement cannot be changed: dict(statement) is a copy that can.")
+
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
+
+
+def _restored(values: dict[str, Any]) -> PrivacyStatement:
+    return PrivacyStatement(**values)
+
+
+def _one_of(value: Any, known: Any) -> Any:
+    if value not in known:
+        raise ValueError("another word")
+    return value
+
+
+def _sum(amounts: Iterable[float]) -> float:
+    return rounded_up(sum((as_fraction(amount, "a sum", allow_zero=True) for amount in amounts), Fraction(0)))

@@ -1,0 +1,128 @@
+"""The privacy statement: a dictionary that cannot be changed, in one order, and strictly read back."""
+
+import copy
+import json
+import pickle
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+
+import recoup
+from recoup.errors import ParameterError
+from recoup.privacy.statement import IMPORTED, NOT_PRIVATE, PrivacyStatement
+
+KEYS = ["statement", "epsilon", "delta", "neighbours", "unit", "csv_dialect", "bounds", "domain", "mechanism", "noise"]
+
+
+def statement(**changes):
+    terms = {
+        "epsilon": 0.5,
+        "delta": 0.0,
+        "unit": "one record",
+        "csv_dialect": None,
+        "bounds": {"low": [0.0], "high": [1.0], "columns": ("age",)},
+        "domain": "box",
+        "mechanism": "laplace",
+        "noise": "secure",
+        "spent": 0.25,
+        "version": "1.0",
+    }
+    return PrivacyStatement(**terms | changes)
+
+
+def test_it_reads_as_a_dictionary_in_a_fixed_order():
+    privacy = statement()
+    assert list(privacy) == [*KEYS, "spent", "version"]
+    assert list(replace(privacy, counted="by a ledger")) == [*KEYS, "spent", "version", "counted"]
+    assert privacy == dict(privacy)
+    assert repr(privacy) == repr(dict(privacy))
+    assert all(privacy[name] == getattr(privacy, name) for name in privacy)
+    assert json.loads(json.dumps(privacy))["bounds"] == {"low": [0.0], "high": [1.0], "columns": ["age"]}
+    assert recoup.PrivacyStatement is PrivacyStatement
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda p: p.__setitem__("epsilon", 0.1),
+        lambda p: p.__delitem__("epsilon"),
+        lambda p: p.update(epsilon=0.1),
+        lambda p: p.setdefault("other", 1),
+        lambda p: p.pop("epsilon"),
+        lambda p: p.popitem(),
+        lambda p: p.clear(),
+        lambda p: p.__ior__({"epsilon": 0.1}),
+    ],
+)
+def test_it_cannot_be_changed(change):
+    privacy = statement()
+    with pytest.raises(TypeError, match="cannot be changed"):
+        change(privacy)
+    with pytest.raises(FrozenInstanceError):
+        privacy.epsilon = 0.1
+    assert privacy == statement()
+    assert type(privacy | {"epsilon": 0.1}) is dict
+
+
+def test_copies_and_pickles_are_statements():
+    privacy = statement(counted="by a ledger")
+    for same in (copy.copy(privacy), copy.deepcopy(privacy), pickle.loads(pickle.dumps(privacy))):
+        assert type(same) is PrivacyStatement
+        assert same == privacy
+        assert same.counted == "by a ledger"
+
+
+def test_several_add_up_and_the_weakest_word_holds():
+    other = statement(epsilon=0.1, delta=1e-6, mechanism="gaussian", noise="unverified", spent=0.1)
+    both = PrivacyStatement.together([statement(), other, other])
+    assert (both.epsilon, both.delta, both.spent) == (0.7, 2e-6, 0.45)
+    assert (both.mechanism, both.noise, both.statement) == ("laplace and gaussian", "unverified", IMPORTED)
+    assert PrivacyStatement.together([both, statement(noise="simulated")]).statement == NOT_PRIVATE
+    for term in ({"unit": "2 records of one person"}, {"neighbours": "replace-one-record"}):
+        with pytest.raises(ParameterError, match="do not add up"):
+            PrivacyStatement.together([statement(), statement(**term)])
+
+
+def test_a_statement_covers_what_promises_no_less():
+    assert statement().covers(statement())
+    assert statement(epsilon=1.0, noise="unverified").covers(statement())
+    for more in ({"epsilon": 0.6}, {"delta": 1e-9}, {"noise": "simulated"}):
+        assert not statement().covers(statement(**more))
+    assert statement(delta=0.5).covers(statement(delta=0.25))
+
+
+def test_it_is_read_back():
+    for privacy in (
+        statement(),
+        statement(unit="7 lines of one person", csv_dialect="lines", neighbours="replace-one-record"),
+        statement(mechanism="gaussian and laplace", noise="unverified", domain="l2"),
+    ):
+        assert PrivacyStatement.from_json(json.loads(json.dumps(privacy))) == privacy
+    older = {name: item for name, item in statement().items() if name != "csv_dialect"}
+    assert PrivacyStatement.from_json(older) == statement()
+    vouched = dict(statement(noise="simulated")) | {"statement": "differentially private"}
+    assert PrivacyStatement.from_json(vouched).statement == NOT_PRIVATE
+    unnamed = statement(bounds={"low": [0.0], "high": [1.0], "columns": None})
+    assert PrivacyStatement.from_json(unnamed).bounds["columns"] is None
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        *({"noise": word} for word in ("private", 1, None, [])),
+        *({"neighbours": word} for word in ("none", None)),
+        *({"unit": word} for word in ("one", "1 record", "0 records of one person", "two lines", "one lines", "")),
+        *({"unit": word} for word in (1, None, "2 records", "9999999999 records of one person", "one record ", "one")),
+        *({"domain": word} for word in ("ball", 1)),
+        *({"mechanism": word} for word in ("exponential", "laplace and laplace", "laplace and", 1, None)),
+        *({"csv_dialect": word} for word in ("excel", 1)),
+        *({name: number} for name in ("epsilon", "delta", "spent") for number in (-1.0, 1, "1", float("inf"), None)),
+        *({"bounds": {"low": low, "high": [1.0], "columns": None}} for low in ([1], [float("nan")], ["0"], 1)),
+        {"bounds": {"low": [0.0], "high": [float("inf")], "columns": None}},
+        {"bounds": {"low": [0.0], "high": [1.0]}},
+        {"bounds": None},
+    ],
+)
+def test_what_recoup_would_not_have_written_is_refused(spoilt):
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        PrivacyStatement.from_json(dict(statement()) | spoilt)
