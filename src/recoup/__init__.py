@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from recoup.algorithms.kmeans.lloyd import KMeans
     from recoup.algorithms.logistic import LogisticRegression
     from recoup.algorithms.mixture import GaussianMixture
-    from recoup.algorithms.register import register
+    from recoup.algorithms.registry import register
     from recoup.domain import Box, L1Ball, L2Ball
     from recoup.driver import release
     from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
@@ -57,7 +57,7 @@ _HOMES = {
     "refit": "recoup.inference.refit",
     "Ledger": "recoup.privacy.ledger",
     "PrivacyStatement": "recoup.privacy.statement",
-    "register": "recoup.algorithms.register",
+    "register": "recoup.algorithms.registry",
     "release": "recoup.driver",
     "Round": "recoup.transcript.round",
     "Transcript": "recoup.transcript.transcript",

@@ -3,9 +3,8 @@
 `docs/your-own.md` writes a private median with it; `recoup.testing.check_algorithm` tests what you write.
 """
 
-from recoup.algorithms.base import Algorithm, Clustering, Guarded, Refittable
-from recoup.algorithms.register import register
-from recoup.algorithms.simple import SimpleAlgorithm
+from recoup.algorithms.base import Algorithm, SimpleAlgorithm
+from recoup.algorithms.registry import register
 from recoup.domain import Domain, uniform_points
 from recoup.queries.base import Block, Query, Sensitivity, SimpleQuery, bounded_block
 from recoup.transcript.context import Context, Request
@@ -14,12 +13,9 @@ from recoup.transcript.round import Round
 __all__ = [
     "Algorithm",
     "Block",
-    "Clustering",
     "Context",
     "Domain",
-    "Guarded",
     "Query",
-    "Refittable",
     "Request",
     "Round",
     "Sensitivity",

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from recoup._strict_json import TwiceError, no_constants, unique_names
 from recoup._validate import choice
-from recoup.algorithms.base import Algorithm, Clustering
+from recoup.algorithms.base import Algorithm, ImportedAlgorithm
 from recoup.algorithms.components import CovariancePCA, PowerPCA
-from recoup.algorithms.imported import ImportedAlgorithm
 from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.algorithms.mixture import GaussianMixture
 from recoup.algorithms.registry import algorithm_from_json
@@ -385,6 +384,7 @@ def _algorithm(
         found = len(answer) - (not isinstance(algorithm, GaussianMixture))  # the first row of the others is the mean
         if found != algorithm.n_components:
             raise ParameterError(f"the rounds have {found} components, and the algorithm {algorithm.n_components}.")
-    if isinstance(algorithm, Clustering) and len(answer) != algorithm.n_clusters:
-        raise ParameterError(f"the rounds have {len(answer)} clusters, and the algorithm {algorithm.n_clusters}.")
+    n_clusters = getattr(algorithm, "n_clusters", len(answer))
+    if n_clusters != len(answer):
+        raise ParameterError(f"the rounds have {len(answer)} clusters, and the algorithm {n_clusters}.")
     return algorithm

@@ -14,12 +14,12 @@ from html_page import Page, faults
 from typer.testing import CliRunner
 
 import recoup
+from recoup.algorithms.kmeans.base import in_order
 from recoup.cli.app import app
 from recoup.cli.exits import ExitCode
 from recoup.errors import ParameterError, TranscriptError, TranscriptFormatError
 from recoup.imported import imported_from_json
 from recoup.inference.intervals import intervals
-from recoup.inference.refit import in_order
 from recoup.kernels.weighted_kmeans import weighted_inertia
 from recoup.privacy.statement import IMPORTED, NOT_PRIVATE
 from recoup.queries.cells import VoronoiQuery
@@ -193,7 +193,7 @@ def test_rounds_alone_are_inferred_from_and_have_no_answer():
     clustered = imported_from_json(GRID | {"algorithm": recoup.AdaptiveKMeans(n_clusters=2).to_json()})
     assert recoup.refit(clustered, recoup.infer(clustered, random_state=0), random_state=0).shape == (2, 1)
     with pytest.raises(ParameterError, match="ran elsewhere"):
-        recoup.release(recoup.algorithms.imported.ImportedAlgorithm(), [[0.5]], domain=recoup.Box([0], [1]), epsilon=1)
+        recoup.release(recoup.algorithms.base.ImportedAlgorithm(), [[0.5]], domain=recoup.Box([0], [1]), epsilon=1)
 
 
 def test_marginals_can_be_clustered_if_an_algorithm_is_named():

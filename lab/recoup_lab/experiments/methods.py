@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from recoup.algorithms.kmeans.spread import spread_centers
+from recoup.algorithms.kmeans.base import spread_centers
 from recoup.domain import Array
 from recoup.errors import ParameterError
 from recoup.inference.infer import Method as Inference

@@ -1,89 +1,187 @@
-"""What every algorithm is: a function from the transcript so far to the next query.
+"""What every algorithm is: a function from the transcript so far to the next query, and what it says of its answer.
 
-To be refitted on an inferred data set it also says where such data may lie and what it would have answered without
-noise. An algorithm that cannot say so can still be released, and its transcript read.
+To be refitted on inferred data it also says where such data may lie and what it would have answered without noise.
+Everything but the next query and its own estimate has a default, so that an algorithm of your own may leave it out.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from recoup.queries.base import Array
+from recoup.domain import Domain, uniform_points
+from recoup.errors import ParameterError
+from recoup.maxent.measure import first_support
+from recoup.queries.base import Array, FieldsAsJson
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
 
+REQUIRED = ("type_name", "next_request", "estimate", "to_json", "from_json")
+_LONGEST_NAME = 200
+_Kind = TypeVar("_Kind", bound=type)
 
-@runtime_checkable
-class Algorithm(Protocol):
-    """The analyst's side of an iterative private algorithm: is handed only rounds."""
+
+class Weighted(NamedTuple):
+    """Inferred data in the unit domain."""
+
+    points: Array
+    weights: Array
+
+
+class Algorithm(ABC):
+    """The analyst's side of an iterative private algorithm, as a frozen dataclass: is handed only rounds.
+
+    Attributes:
+        type_name: by which transcripts know it.
+        has_centers: whether its answer is centres of clusters, which can be refitted for any number of them.
+        support_points: of inferred data, where nobody asks for another number.
+    """
+
+    __slots__ = ()
 
     type_name: ClassVar[str]
+    has_centers: ClassVar[bool] = False
+    support_points: ClassVar[int] = 10_000
 
+    @classmethod
+    def __subclasshook__(cls, kind: type) -> Any:
+        """A class that says all that cannot have a default is an algorithm, whatever it derives from."""
+        return (cls is Algorithm and all(hasattr(kind, name) for name in REQUIRED)) or NotImplemented
+
+    @abstractmethod
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
         """The next query and its share of the budget, or none when the algorithm is done."""
 
+    @abstractmethod
     def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
         """The algorithm's own answer from the rounds so far, in the unit domain."""
 
     def to_json(self) -> dict[str, Any]:
         """The public description that a transcript carries."""
+        return {"type": self.type_name} | {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Read an algorithm back from its description."""
+        return cls(**{field.name: value[field.name] for field in fields(cls)})  # type: ignore[arg-type]
 
-
-@runtime_checkable
-class Clustering(Algorithm, Protocol):
-    """An algorithm whose answer is centres: it is refitted by weighted k-means."""
-
-    @property
-    def n_clusters(self) -> int:
-        """How many clusters its answer has."""
-
-
-@runtime_checkable
-class Settling(Algorithm, Protocol):
-    """An algorithm whose last rounds measure the same centres again and again until they settle."""
+    def planned_rounds(self, context: Context) -> tuple[int | None, bool]:
+        """How many rounds there will be, none if it cannot be told; and whether that is only the most."""
+        return None, False
 
     def settling(self, context: Context, rounds: Sequence[Round]) -> int:
-        """How many of these rounds, the last ones, do so: they correct what is inferred from the others."""
-
-
-@runtime_checkable
-class Guarded(Algorithm, Protocol):
-    """An algorithm that knows where its released values are too weak to infer from."""
+        """How many of these rounds, the last ones, measured the same centres again: they correct what is inferred."""
+        return 0
 
     def declines(self, context: Context, rounds: Sequence[Round]) -> str | None:
         """Why not to infer, in one sentence that depends on released values alone; none where nothing is against it."""
-
-
-@runtime_checkable
-class Refittable(Algorithm, Protocol):
-    """An algorithm with a noiseless twin that runs on weighted points."""
+        return None
 
     @property
     def pseudo_records(self) -> float:
-        """How many records' worth of trust the base of the inferred measure has: the strength of the entropy."""
+        """How many records' worth of trust the base of the inferred measure has; 3 to 30 suit most algorithms."""
+        return 10.0
+
+    def slack(self, context: Context, total: float) -> float:
+        """The error of an answer that is put down to the support, as a standard deviation beside that of the noise."""
+        return 0.0
 
     def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
         """Points of the unit domain where records may lie, (n_points, d), from released values alone."""
+        return first_support(context, rounds, n_points, rng)
+
+    @property
+    def can_refit(self) -> bool:
+        """Whether it knows its answer on weighted points."""
+        return type(self).refit is not Algorithm.refit
 
     def refit(
         self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
     ) -> Array:
         """The answer on weighted points of the unit domain, without noise, shaped like `estimate`."""
+        raise ParameterError(f"{self.type_name} has no refit: use the inferred data set itself.")
 
     def in_user_units(self, context: Context, answer: Array) -> Array:
         """An answer of the unit domain, expressed in the user's units."""
+        return answer
+
+    def answer_labels(self, context: Context) -> tuple[list[str], list[str]] | None:
+        """The names of the rows and of the columns of its answer in the user's units; none for numbers."""
+        return None
+
+    def answer_note(self, context: Context, rounds: Sequence[Round], answer: Array, data: Weighted | None) -> str:
+        """What a reader of its answer has to know, from the rounds, or from the inferred data it was refitted on."""
+        return ""
 
 
-@runtime_checkable
-class Approximate(Refittable, Protocol):
-    """An algorithm whose answers a few thousand points cannot be expected to give exactly, however small the noise."""
+class SimpleAlgorithm(FieldsAsJson, Algorithm):
+    """A base for algorithms of your own, as frozen dataclasses.
 
-    def slack(self, context: Context, total: float) -> float:
-        """The error of an answer that is put down to the support, as a standard deviation beside that of the noise."""
+    Say `type_name`, `next_request`, `estimate` and `refit`. Where the answer is not a point, or points, of the domain,
+    say what it is `in_user_units`; where records lie in a small part of the domain, say where its `support` should be.
+    One that cannot be refitted does without this base class: `Algorithm` says what it needs.
+    """
+
+    @abstractmethod
+    def refit(
+        self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
+    ) -> Array:
+        """The answer on weighted points of the unit domain, without noise, shaped like `estimate`."""
+
+    def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
+        """Points spread evenly over the whole unit domain."""
+        return uniform_points(context.domain, n_points, rng)
+
+    def in_user_units(self, context: Context, answer: Array) -> Array:
+        """An answer that is a point, or points, of the unit domain, expressed in the user's units."""
+        return context.domain.from_unit(answer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedAlgorithm(Algorithm):
+    """The author of answers that were made elsewhere, by name: they can be inferred from, no more.
+
+    >>> ImportedAlgorithm(name="histograms of the survey").to_json()
+    {'type': 'elsewhere', 'name': 'histograms of the survey'}
+    """
+
+    name: str = "an algorithm that ran elsewhere"
+
+    type_name: ClassVar[str] = "elsewhere"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not 0 < len(self.name) <= _LONGEST_NAME:
+            raise ParameterError(f"the name of an algorithm must be text of at most {_LONGEST_NAME} characters.")
+
+    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+        """Refused: nobody here knows what it would ask."""
+        raise ParameterError(f"{self.name} ran elsewhere: nothing can be released by it here.")
+
+    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+        """Refused: nobody here knows what it would make of its answers."""
+        raise ParameterError(
+            f"{self.name} ran elsewhere and has no answer of its own here: use the inferred data set itself."
+        )
+
+
+def column_names(domain: Domain) -> list[str]:
+    """A name for each column, also where the table has none.
+
+    >>> from recoup.domain import Box
+    >>> column_names(Box([0, 0], [1, 1]))
+    ['column 0', 'column 1']
+    """
+    return list(domain.columns or (f"column {j}" for j in range(domain.n_columns)))
+
+
+def with_defaults(kind: _Kind, of: type[Any]) -> _Kind:
+    """A class of somebody's own that derives from nothing, with the defaults of whatever it does not say itself."""
+    for base in of.__mro__[: of.__mro__.index(Algorithm) + 1]:
+        for name, default in vars(base).items():
+            if not name.startswith("_") and not hasattr(kind, name):
+                setattr(kind, name, default)
+    return kind

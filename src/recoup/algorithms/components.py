@@ -7,16 +7,17 @@ bounds to [-1, 1], where no column outweighs another because of its unit; only t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from recoup._validate import whole_number
-from recoup.algorithms.answers import Weighted, column_names
+from recoup.algorithms.base import Algorithm, Weighted, column_names
 from recoup.algorithms.second_moments import (
     Explained,
     Spread,
@@ -53,8 +54,63 @@ _REFIT_STEPS = 5
 _WEAKEST = 0.5  # of the whole variance: from here on noise alone makes a direction that beats every true one
 
 
+class _Components(Algorithm):
+    """What both ways to components share: support, words and units."""
+
+    __slots__ = ()
+
+    n_components: int
+
+    @abstractmethod
+    def spread(self, context: Context, rounds: Sequence[Round]) -> Spread:
+        """The mean and the covariance that the rounds tell of."""
+
+    @abstractmethod
+    def whole_variance(self, context: Context, rounds: Sequence[Round]) -> float:
+        """The variance of all columns together, as released."""
+
+    @property
+    def pseudo_records(self) -> float:
+        """How many records' worth of trust the base of the inferred measure has."""
+        return _PSEUDO_RECORDS
+
+    def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
+        """Gaussian points with the released spread; little of it in directions that no round asked for."""
+        return points_around(context, self.spread(context, rounds), n_points, rng)
+
+    def in_user_units(self, context: Context, answer: Array) -> Array:
+        """The mean in the user's units; components stay in columns scaled to [-1, 1]."""
+        return np.concatenate([context.domain.from_unit(answer[:1]), answer[1:]])
+
+    def explained(
+        self, context: Context, rounds: Sequence[Round], components: Array, data: Weighted | None
+    ) -> Explained:
+        """The variance along components, of the inferred data if there is some, else as released."""
+        if data is None:
+            return explained_by(components, self.spread(context, rounds), self.whole_variance(context, rounds))
+        spread = spread_of(context.domain, *data)
+        return explained_by(components, spread, float(np.trace(spread.covariance)))
+
+    def answer_labels(self, context: Context) -> tuple[list[str], list[str]] | None:
+        """The mean, then the components, by columns."""
+        return ["mean", *(f"component {i}" for i in range(1, self.n_components + 1))], column_names(context.domain)
+
+    def answer_note(self, context: Context, rounds: Sequence[Round], answer: Array, data: Weighted | None) -> str:
+        """In which units the rows are, and how much variance the components explain."""
+        parts = ", ".join(
+            f"component {i} {variance:.3g} ({100 * ratio:.0f} %)"
+            for i, (variance, ratio) in enumerate(
+                zip(*self.explained(context, rounds, answer[1:], data), strict=True), start=1
+            )
+        )
+        return (
+            "The mean is in the columns' own units; components are directions in columns scaled to [-1, 1] by their "
+            f"bounds. Variance along them there, with its share of that of all columns: {parts}."
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CovariancePCA:
+class CovariancePCA(_Components):
     """One round: a noisy count, mean and covariance; the answer is its leading eigenvectors.
 
     Args:
@@ -72,11 +128,6 @@ class CovariancePCA:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_components", whole_number(self.n_components, "n_components"))
-
-    @property
-    def pseudo_records(self) -> float:
-        """How many records' worth of trust the base of the inferred measure has."""
-        return _PSEUDO_RECORDS
 
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
         """Ask for all moments; none after that."""
@@ -101,47 +152,19 @@ class CovariancePCA:
         deviation = rounds[-1].noise.deviation(float(np.sqrt(np.mean(scales**2)))) / pooled(context, rounds).n_records
         return _too_weak(2.0 * sqrt(len(spread.mean)) * deviation, max(float(np.trace(spread.covariance)), 0.0))
 
-    def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
-        """Gaussian points with the released spread."""
-        return points_around(context, self.spread(context, rounds), n_points, rng)
-
     def refit(
         self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
     ) -> Array:
         """The components of weighted points, exactly."""
         return spread_of(context.domain, points, weights).components(self.n_components)
 
-    def in_user_units(self, context: Context, answer: Array) -> Array:
-        """The mean in the user's units; components stay in columns scaled to [-1, 1]."""
-        return mean_in_user_units(context, answer)
-
-    def explained(
-        self, context: Context, rounds: Sequence[Round], components: Array, data: Weighted | None
-    ) -> Explained:
-        """The variance along components, of the inferred data if there is some, else as released."""
-        spread = self.spread(context, rounds) if data is None else spread_of(context.domain, *data)
-        return explained_by(components, spread, float(np.trace(spread.covariance)))
-
-    def answer_labels(self, context: Context) -> tuple[list[str], list[str]]:
-        """The mean, then the components, by columns."""
-        return _labels(self.n_components, context)
-
-    def answer_note(self, context: Context, rounds: Sequence[Round], answer: Array, data: Weighted | None) -> str:
-        """In which units the rows are, and how much variance the components explain."""
-        return _note(self.explained(context, rounds, answer[1:], data))
-
-    def to_json(self) -> dict[str, Any]:
-        """The public description that a transcript carries."""
-        return {"type": self.type_name, "n_components": self.n_components}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Read an algorithm back from its description."""
-        return cls(n_components=value["n_components"])
+    def whole_variance(self, context: Context, rounds: Sequence[Round]) -> float:
+        """The trace of the covariance as released."""
+        return float(np.trace(self.spread(context, rounds).covariance))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerPCA:
+class PowerPCA(_Components):
     """Noisy subspace iteration: round t asks for the covariance times the p directions found so far.
 
     Args:
@@ -162,11 +185,6 @@ class PowerPCA:
     def __post_init__(self) -> None:
         for name in ("n_components", "n_rounds"):
             object.__setattr__(self, name, whole_number(getattr(self, name), name))
-
-    @property
-    def pseudo_records(self) -> float:
-        """How many records' worth of trust the base of the inferred measure has."""
-        return _PSEUDO_RECORDS
 
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
         """Ask along the current directions; none after the last round."""
@@ -202,10 +220,6 @@ class PowerPCA:
         size = sqrt(len(total.mean)) + sqrt(self.n_components)
         return _too_weak(size / sqrt(information), total_variance(context, rounds, total).variance)
 
-    def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
-        """Gaussian points that spread in the released directions as the rounds say, and little in all others."""
-        return points_around(context, self.spread(context, rounds), n_points, rng)
-
     def refit(
         self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
     ) -> Array:
@@ -217,41 +231,9 @@ class PowerPCA:
         turned = np.linalg.eigh(directions.T @ spread.covariance @ directions).eigenvectors[:, ::-1]
         return np.concatenate([spread.mean[None], signed((directions @ turned).T)])
 
-    def in_user_units(self, context: Context, answer: Array) -> Array:
-        """The mean in the user's units; components stay in columns scaled to [-1, 1]."""
-        return mean_in_user_units(context, answer)
-
-    def explained(
-        self, context: Context, rounds: Sequence[Round], components: Array, data: Weighted | None
-    ) -> Explained:
-        """The variance along components, of the inferred data if there is some, else as released."""
-        if data is not None:
-            spread = spread_of(context.domain, *data)
-            return explained_by(components, spread, float(np.trace(spread.covariance)))
-        whole = total_variance(context, rounds, pooled(context, rounds)).variance
-        return explained_by(components, self.spread(context, rounds), whole)
-
-    def answer_labels(self, context: Context) -> tuple[list[str], list[str]]:
-        """The mean, then the components, by columns."""
-        return _labels(self.n_components, context)
-
-    def answer_note(self, context: Context, rounds: Sequence[Round], answer: Array, data: Weighted | None) -> str:
-        """In which units the rows are, and how much variance the components explain."""
-        return _note(self.explained(context, rounds, answer[1:], data))
-
-    def to_json(self) -> dict[str, Any]:
-        """The public description that a transcript carries."""
-        return {"type": self.type_name, "n_components": self.n_components, "n_rounds": self.n_rounds}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Read an algorithm back from its description."""
-        return cls(n_components=value["n_components"], n_rounds=value["n_rounds"])
-
-
-def mean_in_user_units(context: Context, answer: Array) -> Array:
-    """An answer whose mean has the user's units, and whose components are those of columns scaled to [-1, 1]."""
-    return np.concatenate([context.domain.from_unit(answer[:1]), answer[1:]])
+    def whole_variance(self, context: Context, rounds: Sequence[Round]) -> float:
+        """From the sums of squares of all rounds."""
+        return total_variance(context, rounds, pooled(context, rounds)).variance
 
 
 def check_width(n_components: int, domain: Domain) -> None:
@@ -267,19 +249,4 @@ def _too_weak(noise: float, variance: float) -> str | None:
     return (
         f"noise alone makes a direction of variance {noise:.3g}, and all columns together have {variance:.3g}: no "
         "component can be told from noise. Use a larger epsilon, more records, or fewer columns."
-    )
-
-
-def _labels(n_components: int, context: Context) -> tuple[list[str], list[str]]:
-    return ["mean", *(f"component {i}" for i in range(1, n_components + 1))], column_names(context.domain)
-
-
-def _note(explained: Explained) -> str:
-    parts = ", ".join(
-        f"component {i} {variance:.3g} ({100 * ratio:.0f} %)"
-        for i, (variance, ratio) in enumerate(zip(*explained, strict=True), start=1)
-    )
-    return (
-        "The mean is in the columns' own units; components are directions in columns scaled to [-1, 1] by their "
-        f"bounds. Variance along them there, with its share of that of all columns: {parts}."
     )

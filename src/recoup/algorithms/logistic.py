@@ -8,7 +8,7 @@ less on the step size, or on how late the descent came near the minimum, than th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import expit
 
 from recoup._validate import positive_number, whole_number
-from recoup.algorithms.answers import column_names
+from recoup.algorithms.base import Algorithm, column_names
 from recoup.algorithms.tilted import tilted_support
 from recoup.errors import ParameterError
 from recoup.maxent.measure import total_of
@@ -39,7 +39,7 @@ _PRIOR_VARIANCES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogisticRegression:
+class LogisticRegression(Algorithm):
     """Binary logistic regression by gradient descent with noisy mean gradients, from coefficients of zero.
 
     Args:
@@ -147,15 +147,15 @@ class LogisticRegression:
 
     def to_json(self) -> dict[str, Any]:
         """The public description that a transcript carries."""
-        fields = ("n_rounds", "step_size", "l2", "clip", "pseudo_records")
-        classes = {} if self.classes is None else {"classes": list(self.classes)}
-        return {"type": self.type_name} | {name: getattr(self, name) for name in fields} | classes
+        described = Algorithm.to_json(self)
+        classes = described.pop("classes")
+        return described if classes is None else described | {"classes": list(classes)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Read an algorithm back from its description."""
-        fields = ("n_rounds", "step_size", "l2", "clip", "pseudo_records")
-        return cls(**{name: value[name] for name in fields}, classes=value.get("classes"))
+        names = [field.name for field in fields(cls) if field.name != "classes"]
+        return cls(**{name: value[name] for name in names}, classes=value.get("classes"))
 
     def _clip(self, context: Context) -> float:
         # At the start every slope is one half.

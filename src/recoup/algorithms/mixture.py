@@ -6,17 +6,17 @@ M step on the noisy answer that trusts each component's move as far as its noise
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import gammainc, gammaincc
 
 from recoup._validate import whole_number
-from recoup.algorithms.answers import column_names
-from recoup.algorithms.kmeans.spread import spread_centers
+from recoup.algorithms.base import Algorithm, column_names
+from recoup.algorithms.kmeans.base import spread_centers
 from recoup.domain import uniform_points
 from recoup.errors import ParameterError
 from recoup.queries.base import MAX_SIZE, Array, check_size
@@ -49,7 +49,7 @@ class Mixture(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaussianMixture:
+class GaussianMixture(Algorithm):
     """Private EM for a mixture of spherical Gaussians: equal rounds from a start that sees no data.
 
     Args:
@@ -152,15 +152,6 @@ class GaussianMixture:
         names = column_names(context.domain)
         parts = ["weight", *(f"mean {name}" for name in names), *(f"variance {name}" for name in names)]
         return [f"component {k}" for k in range(self.n_components)], parts
-
-    def to_json(self) -> dict[str, Any]:
-        """The public description that a transcript carries."""
-        return {"type": self.type_name, "n_components": self.n_components, "n_rounds": self.n_rounds}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Read an algorithm back from its description."""
-        return cls(n_components=value["n_components"], n_rounds=value["n_rounds"])
 
 
 def noisy_step(context: Context, rounds: Sequence[Round]) -> Mixture:

@@ -1,36 +1,77 @@
-"""The closed registry of algorithms: a transcript can name only what is listed here."""
+"""Every algorithm once: by which name transcripts and users know it, and what people are told it is.
+
+A transcript can name only what is listed here, or what the reading program has registered itself. One more algorithm is
+its own file, one entry here, and its test.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, NamedTuple, get_type_hints
 
-from recoup.algorithms.base import Algorithm
+from recoup.algorithms.base import REQUIRED, Algorithm, ImportedAlgorithm, with_defaults
 from recoup.algorithms.components import CovariancePCA, PowerPCA
-from recoup.algorithms.imported import ImportedAlgorithm
 from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
+from recoup.algorithms.kmeans.base import ClusteringAlgorithm
 from recoup.algorithms.kmeans.grid import GridKMeans
 from recoup.algorithms.kmeans.hybrid import HybridKMeans
 from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.algorithms.logistic import LogisticRegression
 from recoup.algorithms.mixture import GaussianMixture
 from recoup.errors import ParameterError, TranscriptFormatError
-from recoup.queries import unknown
+from recoup.queries import QUERIES, unknown
 
-ALGORITHMS: dict[str, type[Algorithm]] = {
-    a.type_name: a
-    for a in (
-        CovariancePCA,
-        PowerPCA,
-        AdaptiveKMeans,
-        GridKMeans,
-        HybridKMeans,
-        KMeans,
-        ImportedAlgorithm,
-        LogisticRegression,
-        GaussianMixture,
-    )
-}
+
+class Entry(NamedTuple):
+    """One algorithm of Recoup.
+
+    Attributes:
+        kind: its class; `kind.type_name` is its name in transcripts.
+        family: which estimator runs it.
+        name: what users pick it by within the family; none where there is nothing to pick.
+        description: what it is, for people.
+        plans_rounds: whether it decides itself how many rounds there are.
+    """
+
+    kind: type[Algorithm]
+    family: Literal["kmeans", "mixture", "logistic", "components", "imported"]
+    name: str | None
+    description: str
+    plans_rounds: bool = False
+
+
+ENTRIES = (
+    Entry(CovariancePCA, "components", "covariance", "principal components of a noisy covariance", plans_rounds=True),
+    Entry(PowerPCA, "components", "power", "principal components by noisy power iteration"),
+    Entry(AdaptiveKMeans, "kmeans", "adaptive", "adaptive cells (Recoup's default)", plans_rounds=True),
+    Entry(GridKMeans, "kmeans", "grid", "noisy counts on a grid (EUGkM)", plans_rounds=True),
+    Entry(HybridKMeans, "kmeans", "hybrid", "a grid, then a round of DP-KMEANS where it helps", plans_rounds=True),
+    Entry(KMeans, "kmeans", "lloyd", "DP-KMEANS (Lloyd's algorithm with noise)"),
+    Entry(ImportedAlgorithm, "imported", None, "an algorithm that ran elsewhere"),
+    Entry(LogisticRegression, "logistic", None, "logistic regression by private gradient descent"),
+    Entry(GaussianMixture, "mixture", None, "a Gaussian mixture by private EM"),
+)
+ALGORITHMS: dict[str, type[Algorithm]] = {entry.kind.type_name: entry.kind for entry in ENTRIES}
+
+_QUERY = ("sensitivity", "contribution", "integer_total", "to_json", "from_json")
+
+
+def choices(family: str) -> dict[str, Entry]:
+    """The algorithms of a family, by what users pick them by.
+
+    >>> sorted(choices("kmeans"))
+    ['adaptive', 'grid', 'hybrid', 'lloyd']
+    """
+    return {entry.name: entry for entry in ENTRIES if entry.family == family and entry.name is not None}
+
+
+def described(type_name: str) -> str | None:
+    """What an algorithm is, by its name in transcripts; none for one that is not Recoup's.
+
+    >>> described("kmeans-grid")
+    'noisy counts on a grid (EUGkM)'
+    """
+    return next((entry.description for entry in ENTRIES if entry.kind.type_name == type_name), None)
 
 
 def algorithm_from_json(value: Mapping[str, Any]) -> Algorithm:
@@ -44,6 +85,51 @@ def algorithm_from_json(value: Mapping[str, Any]) -> Algorithm:
     if value["type"] not in ALGORITHMS:
         raise unknown("algorithm", value["type"])
     try:
-        return ALGORITHMS[value["type"]].from_json(value)
+        return completed(ALGORITHMS[value["type"]]).from_json(value)
     except (KeyError, TypeError, ParameterError) as error:
         raise TranscriptFormatError(f"the transcript's algorithm cannot be used: {error}") from None
+
+
+def completed(kind: type[Algorithm]) -> type[Algorithm]:
+    """A class that derives from no base of Recoup, with its defaults: those of a clustering, if it has clusters."""
+    if Algorithm in kind.__mro__:
+        return kind
+    has_clusters = hasattr(kind, "n_clusters") or "n_clusters" in get_type_hints(kind)
+    return with_defaults(kind, ClusteringAlgorithm if has_clusters and not hasattr(kind, "refit") else Algorithm)
+
+
+def register(*kinds: type) -> None:
+    """Let transcripts name these classes of queries and algorithms, in this process.
+
+    Args:
+        kinds: classes of queries or algorithms, each with a `type_name` of its own.
+
+    Guarantees: a name that another class has already is refused; registering a class twice changes nothing.
+
+    >>> from recoup import KMeans
+    >>> register(KMeans)
+    """
+    checked: list[tuple[dict[str, Any], str, type]] = []
+    for kind in kinds:
+        known: dict[str, Any] = ALGORITHMS if hasattr(kind, "next_request") else QUERIES
+        name = getattr(kind, "type_name", None)
+        if not isinstance(kind, type) or not (hasattr(kind, "contribution") or hasattr(kind, "next_request")):
+            raise ParameterError(f"{kind!r} is neither a class of queries nor one of algorithms.")
+        if not isinstance(name, str) or not name:
+            raise ParameterError(f"{kind.__name__} has no type_name: give it one, for example 'my-median'.")
+        same = known.get(name)
+        if same is not None and same is not kind and not _defined_anew(same, kind):
+            raise ParameterError(f"the name {name!r} is taken by {same.__qualname__}: choose another.")
+        needed = REQUIRED if known is ALGORITHMS else _QUERY
+        missing = [part for part in needed if not hasattr(kind, part)]
+        if missing:
+            raise ParameterError(f"{kind.__name__} has no {' and no '.join(missing)}: it could not be read back.")
+        checked.append((known, name, kind))
+    for known, name, kind in checked:
+        known[name] = kind
+
+
+def _defined_anew(earlier: type, kind: type) -> bool:
+    # A notebook's cell that runs twice. Classes that a function makes share their name, whatever they do.
+    where, names = (earlier.__module__, kind.__module__), (earlier.__qualname__, kind.__qualname__)
+    return where[0] == where[1] and names[0] == names[1] and "<locals>" not in names[0]

@@ -106,21 +106,4 @@ def planned_rounds(algorithm: Algorithm, context: Context) -> tuple[int | None, 
     >>> planned_rounds(KMeans(n_clusters=2, n_rounds=7), Context(domain=Box([0], [1]), epsilon=1))
     (7, False)
     """
-    from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans, plan_stages
-    from recoup.algorithms.kmeans.grid import GridKMeans
-    from recoup.algorithms.kmeans.hybrid import HybridKMeans
-    from recoup.algorithms.kmeans.lloyd import KMeans
-
-    n_totals = 0 if context.n_records is not None else 1
-    match algorithm:
-        case KMeans():
-            return algorithm.n_rounds, False
-        case GridKMeans():
-            return n_totals + 1, False
-        case HybridKMeans():
-            return n_totals + 2, True
-        case AdaptiveKMeans():
-            # The plans of the smallest and of the largest table: its first answers decide between them.
-            fewest, most = (len(plan_stages(context, algorithm.n_clusters, size)) for size in (1.0, 2.0**60))
-            return most, fewest < most
-    return None, False
+    return algorithm.planned_rounds(context)

@@ -6,7 +6,7 @@ import warnings
 from typing import Literal
 
 from recoup._random import seed_for
-from recoup.algorithms.base import Guarded
+from recoup.algorithms.base import Algorithm
 from recoup.errors import PostprocessDeclined
 from recoup.estimators.base import PrivateEstimator
 from recoup.inference.infer import infer
@@ -32,7 +32,7 @@ def _far_from_optimal(inferred: InferredDataset) -> str | None:
 class GuardedEstimator(PrivateEstimator):
     """Common ground of the estimators of guarded algorithms; not for use by itself."""
 
-    def _answer(self, transcript: Transcript, algorithm: Guarded, *, infers_by_itself: bool = True) -> Array:
+    def _answer(self, transcript: Transcript, algorithm: Algorithm, *, infers_by_itself: bool = True) -> Array:
         """Infer from a transcript where that is wanted and not declined, and refit.
 
         Args:

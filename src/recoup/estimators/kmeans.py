@@ -15,6 +15,7 @@ from recoup._random import seed_for
 from recoup._validate import choice, whole_number
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
+from recoup.algorithms.kmeans.base import in_order
 from recoup.algorithms.kmeans.grid import GridKMeans
 from recoup.algorithms.kmeans.hybrid import HybridKMeans
 from recoup.algorithms.kmeans.lloyd import KMeans
@@ -27,7 +28,7 @@ from recoup.inference.doubt import doubtful
 from recoup.inference.infer import METHODS, Method, infer
 from recoup.inference.intervals import Intervals, intervals
 from recoup.inference.judge import judge, warn_of
-from recoup.inference.refit import in_order, refit
+from recoup.inference.refit import refit
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery

@@ -11,7 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from recoup._validate import choice, whole_number
-from recoup.algorithms.answers import Weighted
+from recoup.algorithms.base import Weighted
 from recoup.algorithms.component_plan import plan_components
 from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width
 from recoup.domain import Domain

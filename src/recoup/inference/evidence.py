@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from recoup.algorithms.base import Algorithm, Settling
+from recoup.algorithms.base import Algorithm
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.inferred import InferredDataset
@@ -34,8 +34,8 @@ class Part:
 
     @property
     def n_settling(self) -> int:
-        """How many of the last rounds settled centres, as the algorithm says; none if it says nothing of the kind."""
-        return self.algorithm.settling(self.context, self.rounds) if isinstance(self.algorithm, Settling) else 0
+        """How many of the last rounds settled centres, as the algorithm says."""
+        return self.algorithm.settling(self.context, self.rounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from recoup._validate import whole_number
-from recoup.algorithms.base import Approximate, Refittable
+from recoup.algorithms.base import Algorithm
 from recoup.errors import ParameterError
 from recoup.inference.evidence import Evidence, Part
 from recoup.maxent.measure import Measure, Mixture, drawn_support, explained, total_of
@@ -17,9 +17,7 @@ from recoup.queries.base import Array, Query
 from recoup.transcript.context import Context
 
 _LARGEST_TABLE = 2**26  # values of all rows on the support: half a gigabyte
-_PSEUDO_RECORDS = 10.0
 _FEWEST_POINTS = 500
-_USUAL_POINTS = 10_000
 
 
 def infer_generic(
@@ -75,23 +73,18 @@ def points_for(evidence: Evidence) -> int:
     [10000, 5000, 10000]
     """
     if len(evidence.parts) > 1:
-        return _USUAL_POINTS
-    return whole_number(getattr(evidence.parts[0].algorithm, "support_points", _USUAL_POINTS), "support_points")
+        return Algorithm.support_points
+    return whole_number(evidence.parts[0].algorithm.support_points, "support_points")
 
 
 def pseudo_records(evidence: Evidence) -> float:
     """How many records' worth of trust the base has: what the algorithms ask for, on average."""
-    algorithms = [part.algorithm for part in evidence.parts]
-    wanted = [a.pseudo_records if isinstance(a, Refittable) else _PSEUDO_RECORDS for a in algorithms]
-    return float(np.mean(wanted))
+    return float(np.mean([part.algorithm.pseudo_records for part in evidence.parts]))
 
 
 def _slack(evidence: Evidence, total: float) -> float:
     """What an algorithm that is read alone allows beyond the noise; answers to others may be of other sizes."""
-    algorithm = evidence.parts[0].algorithm
-    if len(evidence.parts) > 1 or not isinstance(algorithm, Approximate):
-        return 0.0
-    return algorithm.slack(evidence.context, total)
+    return evidence.parts[0].algorithm.slack(evidence.context, total) if len(evidence.parts) == 1 else 0.0
 
 
 def support_of(evidence: Evidence, n_points: int, total: float, rng: np.random.Generator) -> Array:
@@ -102,6 +95,6 @@ def support_of(evidence: Evidence, n_points: int, total: float, rng: np.random.G
 
 
 def _of_part(part: Part, n_points: int, total: float, rng: np.random.Generator) -> Array:
-    if isinstance(part.algorithm, Refittable):
+    if part.algorithm.can_refit and not part.algorithm.has_centers:
         return part.context.domain.clip(part.algorithm.support(part.context, part.rounds, n_points, rng))
     return drawn_support(part.context, part.rounds, None, total, n_points, rng, Mixture())

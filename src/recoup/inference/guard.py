@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from recoup.algorithms.base import Guarded
 from recoup.inference.evidence import Evidence
 
 
@@ -25,9 +24,7 @@ def reasons_against(evidence: Evidence) -> list[str]:
     """
     found = []
     for position, part in enumerate(evidence.parts, start=1):
-        if not part.rounds or not isinstance(part.algorithm, Guarded):
-            continue
-        reason = part.algorithm.declines(part.context, part.rounds)
+        reason = part.algorithm.declines(part.context, part.rounds) if part.rounds else None
         if reason is not None:
             whose = "it" if len(evidence.parts) == 1 else f"reading transcript {position} alone"
             found.append(f"inferred as asked, but the algorithm advises against {whose}: {reason}")

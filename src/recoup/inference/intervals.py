@@ -23,7 +23,6 @@ from threadpoolctl import threadpool_limits
 
 from recoup._random import generator
 from recoup._validate import probability, whole_number
-from recoup.algorithms.base import Clustering, Refittable
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.evidence import evidence_of
@@ -131,7 +130,7 @@ def intervals(
     """
     one_transcript(transcript, "intervals")
     algorithm = algorithm_from_json(transcript.algorithm)
-    if isinstance(algorithm, Refittable) or not isinstance(algorithm, Clustering):
+    if not algorithm.has_centers:
         raise ParameterError(f"intervals are of clusters, and this is a transcript of {algorithm.type_name}.")
     domain = transcript.context.domain
     centers = np.asarray(centers, dtype=np.float64)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from recoup.algorithms.answers import column_names
+from recoup.algorithms.base import column_names
 from recoup.domain import Domain
 from recoup.errors import DoubtfulResult
 from recoup.inference.doubt import doubtful, never_counted

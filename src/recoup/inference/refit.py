@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from recoup._random import generator
 from recoup._validate import whole_number
-from recoup.algorithms.base import Algorithm, Clustering, Refittable
-from recoup.algorithms.imported import ImportedAlgorithm
-from recoup.algorithms.kmeans.lloyd import KMeans
+from recoup.algorithms.base import ImportedAlgorithm
+from recoup.algorithms.kmeans.base import ClusteringAlgorithm
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.inferred import InferredDataset
-from recoup.kernels.weighted_kmeans import weighted_kmeans
-from recoup.maxent.significance import without_noise
 from recoup.queries.base import Array
-from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Transcript
 
-_LLOYD_RESTARTS = 10  # beside the last iterate, which is a good start
-_RESTARTS = 40
-_CLEARLY_BETTER = 0.99
 _AS_PUBLISHED = ("mcmc", "consistency")  # the paper clusters all of the data set that it inferred
 
 
@@ -65,7 +58,7 @@ def refit(
     """
     if not isinstance(transcript, Transcript):
         raise ParameterError(f"transcript is a {type(transcript).__name__}: give one recoup.Transcript.")
-    context = transcript.context
+    context, rounds = transcript.context, transcript.rounds
     algorithm = algorithm_from_json(transcript.algorithm)
     if inferred is not None:
         _check_inferred(context, inferred)
@@ -74,58 +67,46 @@ def refit(
             f"how to refit {algorithm.name!r:.80} is not known here: use the inferred data set itself, or import the "
             "answers with a clustering to refit by, such as algorithm=recoup.AdaptiveKMeans(n_clusters=3)."
         )
-    if isinstance(algorithm, Refittable) or not isinstance(algorithm, Clustering):
+    if not algorithm.has_centers:
         if n_clusters is not None:
             raise ParameterError(f"n_clusters is for clusterings, and this is a transcript of {algorithm.type_name}.")
         if average_last != 1 or n_restarts is not None:
             raise ParameterError(
                 f"average_last and n_restarts are for clusterings, and this is a transcript of {algorithm.type_name}."
             )
-        return _refit_any(transcript, algorithm, inferred, generator(random_state))
-    wanted = algorithm.n_clusters if n_clusters is None else whole_number(n_clusters, "n_clusters")
+        rng = generator(random_state)
+        if inferred is None:
+            return algorithm.in_user_units(context, algorithm.estimate(context, rounds))
+        points = context.domain.to_unit(inferred.points)
+        answer = algorithm.refit(context, rounds, points, inferred.weights, rng)
+        return algorithm.in_user_units(context, answer)
+    clustering = cast(ClusteringAlgorithm, algorithm)
+    wanted = clustering.n_clusters if n_clusters is None else whole_number(n_clusters, "n_clusters")
     average_last = whole_number(average_last, "average_last")
     if inferred is not None and average_last > 1:
         raise ParameterError("average_last is for the algorithm's own iterates: leave out the inferred data set.")
     if inferred is None:
-        if wanted != algorithm.n_clusters:
+        if wanted != clustering.n_clusters:
             raise ParameterError("another number of clusters needs an inferred data set: refit(transcript, inferred).")
-        if average_last > 1 and not isinstance(algorithm, KMeans):
+        if average_last > 1 and not clustering.has_iterates:
             raise ParameterError("only the rounds of DP-KMEANS have iterates of the same clusters to average.")
-        rounds = transcript.rounds
         ends = range(len(rounds), max(len(rounds) - average_last, 0), -1)
-        iterates = [algorithm.estimate(context, rounds[:end]) for end in ends] or [algorithm.estimate(context, rounds)]
-        return in_order(context.domain.from_unit(context.domain.clip(np.mean(iterates, axis=0))))
-    if len(inferred.points) == wanted:
-        return in_order(context.domain.from_unit(context.domain.to_unit(inferred.points)))
-    rng = generator(random_state)
+        iterates = [clustering.estimate(context, rounds[:end]) for end in ends or (0,)]
+        return clustering.in_user_units(context, context.domain.clip(np.mean(iterates, axis=0)))
     points = context.domain.to_unit(inferred.points)
-    if n_restarts is None:
-        n_restarts = _LLOYD_RESTARTS if isinstance(algorithm, KMeans) else _RESTARTS
-    n_restarts = whole_number(n_restarts, "n_restarts")
-    weights = inferred.weights
-    if inferred.method not in _AS_PUBLISHED:
-        weights = without_noise(context, transcript.rounds, points, weights, wanted, rng)
-    found = weighted_kmeans(points, weights, wanted, n_restarts=n_restarts, rng=rng)
-    if isinstance(algorithm, KMeans) and wanted == algorithm.n_clusters:
-        last = algorithm.estimate(context, transcript.rounds)
-        from_last = weighted_kmeans(points, weights, wanted, n_restarts=0, rng=rng, starts=last[None])
-        found = min(found, from_last, key=lambda clustering: clustering.inertia)
-    asked = as_cells(transcript.rounds[-1].query if transcript.rounds else None, "relative")
-    if asked is not None and asked.n_cells == wanted:
-        # The means of these cells were measured; those of other clusters are only inferred.
-        measured = weighted_kmeans(points, weights, wanted, n_restarts=0, rng=rng, starts=asked.centers[None])
-        if found.inertia > _CLEARLY_BETTER * measured.inertia:
-            found = measured
-    return in_order(context.domain.from_unit(context.domain.clip(found.centers)))
-
-
-def in_order(centers: Array) -> Array:
-    """Centres by their first column, then by the next: how a search found them must not number them.
-
-    >>> in_order(np.array([[2.0, 0.0], [1.0, 5.0], [1.0, 3.0]])).tolist()
-    [[1.0, 3.0], [1.0, 5.0], [2.0, 0.0]]
-    """
-    return np.asarray(centers[np.lexsort(centers.T[::-1])])
+    if len(points) == wanted:
+        return clustering.in_user_units(context, points)
+    answer = clustering.refit(
+        context,
+        rounds,
+        points,
+        inferred.weights,
+        generator(random_state),
+        n_clusters=wanted,
+        n_restarts=None if n_restarts is None else whole_number(n_restarts, "n_restarts"),
+        keep_all=inferred.method in _AS_PUBLISHED,
+    )
+    return clustering.in_user_units(context, answer)
 
 
 def _check_inferred(context: Context, inferred: InferredDataset) -> None:
@@ -147,17 +128,3 @@ def _check_inferred(context: Context, inferred: InferredDataset) -> None:
     room = 1e-6 * (np.array(domain.high) - np.array(domain.low))
     if (points < np.array(domain.low) - room).any() or (points > np.array(domain.high) + room).any():
         raise ParameterError("the inferred data set lies outside of the transcript's bounds: is it of another table?")
-
-
-def _refit_any(
-    transcript: Transcript, algorithm: Algorithm, inferred: InferredDataset | None, rng: np.random.Generator
-) -> Array:
-    context, rounds = transcript.context, transcript.rounds
-    if inferred is None:
-        answer = algorithm.estimate(context, rounds)
-        return algorithm.in_user_units(context, answer) if isinstance(algorithm, Refittable) else answer
-    if not isinstance(algorithm, Refittable):
-        raise ParameterError(f"{algorithm.type_name} has no refit: use the inferred data set itself.")
-    points = context.domain.to_unit(inferred.points)
-    answer = algorithm.refit(context, rounds, points, inferred.weights, rng)
-    return algorithm.in_user_units(context, answer)

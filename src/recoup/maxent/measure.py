@@ -248,6 +248,11 @@ def drawn_support(
     return np.concatenate(parts)
 
 
+def first_support(context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
+    """Points where rounds put records that say so in cells; uniform ones where none do."""
+    return drawn_support(context, rounds, None, total_of(context, rounds), n_points, rng, Mixture())
+
+
 def _from_first_look(
     context: Context, rounds: Sequence[Round], total: float, n_points: int, rng: np.random.Generator
 ) -> Array:

@@ -6,13 +6,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recoup.algorithms.answers import Labelled, Labels, Noted, Weighted, column_names
-from recoup.algorithms.base import Algorithm, Clustering
+from recoup.algorithms.base import Algorithm, Weighted, column_names
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.inference.inferred import InferredDataset
 from recoup.maxent.measure import weighted_quantile
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
+
+
+class Labels(NamedTuple):
+    """The names of an answer's rows and columns; an answer that is a vector has one column."""
+
+    rows: list[str]
+    columns: list[str]
 
 
 class NamedAnswer(NamedTuple):
@@ -53,22 +59,21 @@ def named_answer(transcript: Transcript, answer: Array, inferred: InferredDatase
     algorithm = algorithm_from_json(transcript.algorithm)
     found = np.asarray(answer, dtype=np.float64)
     values = found.reshape(1, 1) if found.ndim == 0 else found.reshape(len(found), -1)
-    note = ""
-    if isinstance(algorithm, Noted):
-        domain = transcript.context.domain
-        data = None if inferred is None else Weighted(domain.to_unit(inferred.points), inferred.weights)
-        note = algorithm.answer_note(transcript.context, transcript.rounds, found, data)
+    domain = transcript.context.domain
+    data = None if inferred is None else Weighted(domain.to_unit(inferred.points), inferred.weights)
+    note = algorithm.answer_note(transcript.context, transcript.rounds, found, data)
     return NamedAnswer(_labels(algorithm, transcript, values.shape), values, note)
 
 
 def _labels(algorithm: Algorithm, transcript: Transcript, shape: tuple[int, ...]) -> Labels:
     n_rows, n_columns = shape
-    if isinstance(algorithm, Labelled):
-        own = Labels(*([str(name) for name in names] for names in algorithm.answer_labels(transcript.context)))
+    named = algorithm.answer_labels(transcript.context)
+    if named is not None:
+        own = Labels(*([str(name) for name in names] for names in named))
         if (len(own.rows), len(own.columns)) == shape:
             return own
     rows = [str(i) for i in range(n_rows)]
-    if isinstance(algorithm, Clustering):
+    if algorithm.has_centers:
         return Labels(rows, column_names(transcript.context.domain))
     return Labels(rows, ["value"] if n_columns == 1 else [f"value {j}" for j in range(n_columns)])
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from recoup.algorithms.registry import described
 from recoup.errors import ParameterError
 from recoup.inference.inferred import InferredDataset
 from recoup.queries.base import Array
@@ -24,12 +25,6 @@ from recoup.report.verdict import verdict_facts
 from recoup.transcript.transcript import Transcript
 from recoup.version import __version__
 
-_ALGORITHMS = {
-    "kmeans-adaptive": "adaptive cells (Recoup's default)",
-    "kmeans-lloyd": "DP-KMEANS (Lloyd's algorithm with noise)",
-    "kmeans-grid": "noisy counts on a grid (EUGkM)",
-    "kmeans-hybrid": "a grid, then a round of DP-KMEANS where it helps",
-}
 _METHODS = {
     "maxent": "maximum entropy over all rounds, then k-means without noise",
     "mcmc": "Metropolis-Hastings over data sets, then k-means without noise",
@@ -173,7 +168,7 @@ def _summary(result: Result) -> dict[str, Any]:
         "n_columns": transcript.context.domain.n_columns,
         "n_records": float(result.sizes.sum()),
         "n_rounds": len(transcript.rounds),
-        "algorithm": _ALGORITHMS.get(kind, kind),
+        "algorithm": described(kind) or kind,
         "method": _METHODS.get(result.method, result.method),
     }
 

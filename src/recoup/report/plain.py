@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from recoup.algorithms.base import Algorithm, Clustering, Refittable
-from recoup.algorithms.imported import ImportedAlgorithm
-from recoup.algorithms.registry import algorithm_from_json
+from recoup.algorithms.base import Algorithm, ImportedAlgorithm
+from recoup.algorithms.registry import algorithm_from_json, described
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.inference.evidence import evidence_of
 from recoup.inference.guard import reasons_against
@@ -31,12 +30,6 @@ from recoup.version import __version__
 
 _MOST_ROWS, _MOST_COLUMNS = 200, 80  # more would neither be read nor fit into a page
 _WORLD_POINTS = 6_000
-_ALGORITHMS = {
-    "gaussian-mixture": "a Gaussian mixture by private EM",
-    "logistic-regression": "logistic regression by private gradient descent",
-    "pca-covariance": "principal components of a noisy covariance",
-    "pca-power": "principal components by noisy power iteration",
-}
 _WITH_LABEL = ("logistic-regression",)  # whose last column is no column of the question
 _METHODS = {
     "maxent": "maximum entropy over all rounds",
@@ -48,7 +41,7 @@ _METHODS = {
 def has_clusters(transcript: Transcript) -> bool:
     """Whether a transcript's answer is centres; one of an algorithm that is unknown here counts as such."""
     try:
-        return isinstance(algorithm_from_json(transcript.algorithm), Clustering)
+        return algorithm_from_json(transcript.algorithm).has_centers
     except TranscriptFormatError:
         return True
 
@@ -64,9 +57,7 @@ def answer_of(
     True
     """
     algorithm = algorithm_from_json(transcript.algorithm)
-    if isinstance(algorithm, ImportedAlgorithm):
-        return None
-    if inferred is not None and not isinstance(algorithm, Clustering | Refittable):
+    if isinstance(algorithm, ImportedAlgorithm) or (inferred is not None and not algorithm.can_refit):
         return None
     return refit(transcript, inferred, n_clusters=n_clusters, random_state=random_state)
 
@@ -112,7 +103,7 @@ def gather_plain(
     method = "none" if inferred is None else inferred.method
     budget = budget_facts(transcript, inferred)
     privacy = promise_facts(transcript, inferred, lost=budget["lost"], clusters=False)
-    name = algorithm.name if isinstance(algorithm, ImportedAlgorithm) else _ALGORITHMS.get(algorithm.type_name)
+    name = algorithm.name if isinstance(algorithm, ImportedAlgorithm) else described(algorithm.type_name)
     return {
         "format": "recoup-report",
         "title": title or _title(algorithm, domain.n_columns, privacy["private"]),

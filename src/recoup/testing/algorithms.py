@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from recoup.algorithms.base import Algorithm, Clustering
-from recoup.algorithms.registry import ALGORITHMS, algorithm_from_json
+from recoup.algorithms.base import REQUIRED, Algorithm
+from recoup.algorithms.registry import ALGORITHMS, algorithm_from_json, completed
 from recoup.domain import Domain
 from recoup.queries import QUERIES
 from recoup.queries.base import Array
@@ -26,7 +26,6 @@ from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
 
-_NAMES = ("type_name", "next_request", "estimate", "to_json", "from_json")
 _DELTA = Fraction(1, 10**6)
 _MECHANISMS: tuple[Literal["laplace", "gaussian"], ...] = ("laplace", "gaussian")
 _MOST_QUERIES = 64  # of a run: of longer ones, the first, the last and rounds evenly between
@@ -68,7 +67,8 @@ def check_algorithm(
     KMeans keeps its contract: 18 checks in ... places.
     """
     recorder = Recorder(type(algorithm).__name__)
-    if recorder.run("protocol", "", lambda: check_protocol(algorithm, _NAMES, "algorithm")):
+    if recorder.run("protocol", "", lambda: check_protocol(algorithm, REQUIRED, "algorithm")):
+        completed(type(algorithm))
         recorder.run("frozen", "", lambda: check_frozen(algorithm))
         recorder.run("json", "", lambda: check_json(algorithm, ALGORITHMS, algorithm_from_json))
         for i, (name, place) in enumerate(named_domains(domain, n_columns).items()):
@@ -159,7 +159,7 @@ def _estimate(drive: Drive) -> None:
         )
     if not np.array_equal(answer, drive.estimate()):
         raise Broken("estimate gives something else when it is called again. It may use the context and rounds alone.")
-    if isinstance(drive.algorithm, Clustering) and not drive.context.domain.contains(answer).all():
+    if drive.algorithm.has_centers and not drive.context.domain.contains(answer).all():
         raise Broken("a centre lies outside of the domain. Return context.domain.clip(centers).")
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from recoup.algorithms.base import Clustering, Guarded, Refittable
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.inference.infer import infer
 from recoup.inference.refit import refit
@@ -24,12 +23,11 @@ _OUTSIDE = 1e-9  # inference moves points onto the domain; more than rounding wo
 
 def try_refit(recorder: Recorder, drive: Drive, where: str, *, tolerance: float, with_inference: bool) -> None:
     """Try what an algorithm offers beyond asking; nothing, if it offers nothing."""
-    if isinstance(drive.algorithm, Refittable):
-        if recorder.run("support", where, lambda: _support(drive)):
-            recorder.run("refit", where, lambda: _refit(drive))
-            recorder.run("weights", where, lambda: _weights(drive, tolerance))
-    elif not isinstance(drive.algorithm, Clustering):
+    if not drive.algorithm.can_refit:
         return
+    if not drive.algorithm.has_centers and recorder.run("support", where, lambda: _support(drive)):
+        recorder.run("refit", where, lambda: _refit(drive))
+        recorder.run("weights", where, lambda: _weights(drive, tolerance))
     queries_known = all(is_registered(answered.query, QUERIES) for answered in drive.rounds)
     if with_inference and queries_known and is_registered(drive.algorithm, ALGORITHMS):
         recorder.run("inference", where, lambda: _inference(drive))
@@ -39,9 +37,8 @@ def seen_of(drive: Drive) -> dict[str, Any]:
     """Everything that an algorithm says after a run, by a name for messages."""
     algorithm, context, rounds = drive.algorithm, drive.context, tuple(drive.rounds)
     seen: dict[str, Any] = {"the estimate": drive.estimate(), "to_json": json.dumps(algorithm.to_json())}
-    if isinstance(algorithm, Guarded):
-        seen["declines"] = algorithm.declines(context, rounds)
-    if isinstance(algorithm, Refittable):
+    seen["declines"] = algorithm.declines(context, rounds)
+    if algorithm.can_refit and not algorithm.has_centers:
         rng = np.random.default_rng(5)
         points, weights = (
             context.domain.clip(rng.uniform(-1, 1, (_N_POINTS, context.domain.n_columns))),
@@ -58,12 +55,10 @@ def seen_of(drive: Drive) -> dict[str, Any]:
 
 
 def _points(drive: Drive, n: int = _N_POINTS) -> Array:
-    assert isinstance(drive.algorithm, Refittable)
     return drive.algorithm.support(drive.context, tuple(drive.rounds), n, harmless(0))
 
 
 def _answer(drive: Drive, points: Array, weights: Array) -> Array:
-    assert isinstance(drive.algorithm, Refittable)
     return drive.algorithm.refit(drive.context, tuple(drive.rounds), points.copy(), weights.copy(), harmless(1))
 
 
@@ -77,7 +72,7 @@ def _support(drive: Drive) -> None:
             raise Broken("support leaves the domain. Return context.domain.clip(points).")
     if not np.array_equal(_points(drive), _points(drive)):
         raise Broken("support gives other points for an equal generator. Draw from the generator that it is given.")
-    strength = drive.algorithm.pseudo_records if isinstance(drive.algorithm, Refittable) else 0.0
+    strength = drive.algorithm.pseudo_records
     if not (np.isfinite(strength) and strength > 0):
         raise Broken(f"pseudo_records is {strength!r}: give a positive number; 3 to 30 suit most algorithms.")
 
@@ -103,11 +98,9 @@ def _refit(drive: Drive) -> None:
             raise Broken(f"on {name}, refit is NaN or infinite. Keep divisors away from zero.")
         if not np.array_equal(answer, _answer(drive, where, mass)):
             raise Broken(f"on {name}, refit gives something else for an equal generator.")
-        assert isinstance(drive.algorithm, Refittable)
         if not np.isfinite(drive.algorithm.in_user_units(drive.context, answer)).all():
             raise Broken(f"on {name}, in_user_units makes of a finite answer one that is not.")
     given, mass = points.copy(), weights.copy()
-    assert isinstance(drive.algorithm, Refittable)
     drive.algorithm.refit(drive.context, tuple(drive.rounds), given, mass, harmless(1))
     if not (np.array_equal(given, points) and np.array_equal(mass, weights)):
         raise Broken("refit changes the points or weights it is given. Work on copies.")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import recoup
+from recoup.algorithms.kmeans.base import in_order
 from recoup.errors import ParameterError
-from recoup.inference.refit import in_order
 
 X = np.random.default_rng(0).uniform(size=(400, 2))
 TRANSCRIPT = recoup.release(

@@ -16,7 +16,7 @@ from html_page import Page
 from typer.testing import CliRunner
 
 import recoup
-from recoup.algorithms.kmeans.spread import spread_centers
+from recoup.algorithms.kmeans.base import spread_centers
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.cli.app import app
 from recoup.cli.exits import ExitCode

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from typer.testing import CliRunner
 
 import recoup
-from recoup.algorithms.imported import ImportedAlgorithm
+from recoup.algorithms.base import ImportedAlgorithm
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.cli.app import app
 from recoup.cli.exits import ExitCode

@@ -8,14 +8,14 @@ Cells need not be the clusters: disjoint cells cost no budget, so there are more
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from recoup._validate import whole_number
+from recoup.algorithms.kmeans.base import ClusteringAlgorithm, checked_clusters
 from recoup.errors import ParameterError
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
 from recoup.maxent.measure import Measure, infer_measure, total_of, weighted_quantile
@@ -46,7 +46,7 @@ _SMALLEST_RADIUS = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdaptiveKMeans:
+class AdaptiveKMeans(ClusteringAlgorithm):
     """Private k-means whose cells and clipping radii are inferred from all earlier rounds.
 
     Args:
@@ -63,9 +63,7 @@ class AdaptiveKMeans:
     type_name: ClassVar[str] = "kmeans-adaptive"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_clusters", whole_number(self.n_clusters, "n_clusters"))
-        if self.n_clusters > MAX_SIZE // 2:
-            raise ParameterError(f"n_clusters={self.n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.")
+        object.__setattr__(self, "n_clusters", checked_clusters(self.n_clusters))
 
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
         """The next stage's query: total, first look, counts, sums; none after the last."""
@@ -122,6 +120,11 @@ class AdaptiveKMeans:
         weights = without_noise(context, rounds, measure.points, measure.weights, self.n_clusters, rng)
         return context.domain.clip(_kmeans(replace(measure, weights=weights), self.n_clusters, 10, rng))
 
+    def planned_rounds(self, context: Context) -> tuple[int | None, bool]:
+        """Between the plans of the smallest and of the largest table: the first answers decide."""
+        fewest, most = (len(plan_stages(context, self.n_clusters, size)) for size in (1.0, 2.0**60))
+        return most, fewest < most
+
     def _stages(self, context: Context, rounds: Sequence[Round]) -> tuple[tuple[Stage, ...], float]:
         """The plan, and the number of records that it is made for: both from the first rounds, once these are there."""
         n_first = 1 if context.n_records is not None else 2
@@ -145,15 +148,6 @@ class AdaptiveKMeans:
             measure.points, measure.weights, stage.n_cells, n_restarts=0, rng=rng, starts=starts.centers[None]
         )
         return _rival(measure, settled, rng) if stage.kind == "rival" else settled.centers
-
-    def to_json(self) -> dict[str, Any]:
-        """The public description that a transcript carries."""
-        return {"type": self.type_name, "n_clusters": self.n_clusters}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Read an algorithm back from its description."""
-        return cls(n_clusters=value["n_clusters"])
 
 
 class Stage(NamedTuple):

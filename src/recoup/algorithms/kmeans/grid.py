@@ -7,16 +7,16 @@ sliver of the budget. Noise is drawn for every cell, so that a grid is capped at
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from recoup._validate import choice, whole_number
-from recoup.algorithms.kmeans.spread import spread_centers
+from recoup._validate import choice
+from recoup.algorithms.kmeans.base import ClusteringAlgorithm, checked_clusters, spread_centers
 from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.kernels.weighted_kmeans import weighted_kmeans
@@ -38,7 +38,7 @@ _SAMPLE, _LAST_ITERATIONS = 20_000, 30  # restarts look at a sample of the cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GridKMeans:
+class GridKMeans(ClusteringAlgorithm):
     """Private k-means on the noisy counts of one regular grid.
 
     Args:
@@ -79,14 +79,9 @@ class GridKMeans:
         """Weighted k-means on the cells, from a fixed seed, so that it is reproducible."""
         return centers_of_grid(context, rounds, self.n_clusters)
 
-    def to_json(self) -> dict[str, Any]:
-        """The public description that a transcript carries."""
-        return {"type": self.type_name, "n_clusters": self.n_clusters, "rule": self.rule}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Read an algorithm back from its description."""
-        return cls(n_clusters=value["n_clusters"], rule=value["rule"])
+    def planned_rounds(self, context: Context) -> tuple[int | None, bool]:
+        """The grid, after a total where no number of records is declared."""
+        return (2 if context.n_records is None else 1), False
 
 
 class ChosenGrid(NamedTuple):
@@ -160,14 +155,6 @@ def check_possible(context: Context, n_clusters: int) -> None:
         )
     _bins_for_clusters(context.domain, n_clusters)
     context.noise.calibrate(context.budget.amount * TOTAL_SHARE, context.distance)
-
-
-def checked_clusters(n_clusters: object) -> int:
-    """A number of clusters that a grid can hold."""
-    n_clusters = whole_number(n_clusters, "n_clusters")
-    if n_clusters > MAX_SIZE // 2:
-        raise ParameterError(f"n_clusters={n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.")
-    return n_clusters
 
 
 def total_request(context: Context) -> Request:

@@ -12,20 +12,20 @@ in part: noise as in their analysis, and the middle of a cell instead of the mea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from recoup.algorithms.kmeans.base import ClusteringAlgorithm, checked_clusters
 from recoup.algorithms.kmeans.grid import (
     TOTAL_SHARE,
     ChosenGrid,
     centers_of_grid,
     check_possible,
-    checked_clusters,
     choose_grid,
     records_known,
     total_request,
@@ -43,7 +43,7 @@ TYPICAL_OFFSET = 0.225
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HybridKMeans:
+class HybridKMeans(ClusteringAlgorithm):
     """EUGkM, then one round of DP-KMEANS from its centres where that is predicted to help.
 
     Args:
@@ -86,14 +86,9 @@ class HybridKMeans:
             return noisy_means(context, rounds[-1])
         return centers_of_grid(context, rounds, self.n_clusters)
 
-    def to_json(self) -> dict[str, Any]:
-        """The public description that a transcript carries."""
-        return {"type": self.type_name, "n_clusters": self.n_clusters}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Read an algorithm back from its description."""
-        return cls(n_clusters=value["n_clusters"])
+    def planned_rounds(self, context: Context) -> tuple[int | None, bool]:
+        """The grid, after a total where no number of records is declared; and a Lloyd round, perhaps."""
+        return (3 if context.n_records is None else 2), True
 
 
 class HybridPlan(NamedTuple):

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from recoup._validate import whole_number
-from recoup.algorithms.kmeans.spread import spread_centers
+from recoup.algorithms.kmeans.base import ClusteringAlgorithm, checked_clusters, spread_centers
 from recoup.errors import ParameterError
-from recoup.queries.base import MAX_SIZE, Array, check_size
+from recoup.queries.base import Array, check_size
 from recoup.queries.cells import VoronoiQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KMeans:
+class KMeans(ClusteringAlgorithm):
     """The paper's Algorithm 1: equal rounds, half of each for the counts and half for the sums.
 
     Args:
@@ -37,12 +37,12 @@ class KMeans:
     n_rounds: int = 5
 
     type_name: ClassVar[str] = "kmeans-lloyd"
+    refit_restarts: ClassVar[int] = 10  # beside the last iterate, which is a good start
+    has_iterates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for name in ("n_clusters", "n_rounds"):
-            object.__setattr__(self, name, whole_number(getattr(self, name), name))
-        if self.n_clusters > MAX_SIZE // 2:
-            raise ParameterError(f"n_clusters={self.n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.")
+        object.__setattr__(self, "n_clusters", checked_clusters(self.n_clusters))
+        object.__setattr__(self, "n_rounds", whole_number(self.n_rounds, "n_rounds"))
 
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
         """Ask for counts and sums around the current centres; none after the last round."""
@@ -60,14 +60,9 @@ class KMeans:
             raise ParameterError("there is no last iterate before the first round.")
         return noisy_means(context, rounds[-1])
 
-    def to_json(self) -> dict[str, Any]:
-        """The public description that a transcript carries."""
-        return {"type": self.type_name, "n_clusters": self.n_clusters, "n_rounds": self.n_rounds}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Read an algorithm back from its description."""
-        return cls(n_clusters=value["n_clusters"], n_rounds=value["n_rounds"])
+    def planned_rounds(self, context: Context) -> tuple[int | None, bool]:
+        """As many as were asked for."""
+        return self.n_rounds, False
 
 
 def noisy_means(context: Context, answered: Round) -> Array:

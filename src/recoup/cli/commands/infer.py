@@ -83,7 +83,7 @@ def infer(
 
     from recoup._files import write_whole
     from recoup._random import seed_for
-    from recoup.algorithms.answers import column_names
+    from recoup.algorithms.base import column_names
     from recoup.cli import output as out
     from recoup.cli.progress import Progress
     from recoup.inference.doubt import doubtful

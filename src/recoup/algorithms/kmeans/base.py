@@ -1,0 +1,166 @@
+"""What all k-means algorithms share: their refit on weighted points, their words, and where they may start.
+
+They are refitted by weighted k-means, for any number of clusters. Starts do not look at the data: centres are spread
+out by rejection, in a box or in a ball.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from recoup._validate import whole_number
+from recoup.algorithms.base import Algorithm, column_names
+from recoup.domain import Domain, unclipped_points, uniform_points
+from recoup.errors import ParameterError
+from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
+from recoup.maxent.significance import without_noise
+from recoup.queries.base import MAX_SIZE, Array
+from recoup.queries.cells import VoronoiQuery
+from recoup.transcript.context import Context
+from recoup.transcript.round import Round
+
+_CLEARLY_BETTER = 0.99
+_TRIES = 100
+_BISECTIONS = 20
+
+
+class ClusteringAlgorithm(Algorithm):
+    """An algorithm whose answer is centres.
+
+    Attributes:
+        refit_restarts: greedy k-means++ starts of a refit.
+        has_iterates: whether rounds are iterates of the same clusters: the last one is a further start of a refit.
+    """
+
+    __slots__ = ()
+
+    n_clusters: int
+    has_centers: ClassVar[bool] = True
+    refit_restarts: ClassVar[int] = 40
+    has_iterates: ClassVar[bool] = False
+
+    def refit(
+        self,
+        context: Context,
+        rounds: Sequence[Round],
+        points: Array,
+        weights: Array,
+        rng: np.random.Generator,
+        *,
+        n_clusters: int | None = None,
+        n_restarts: int | None = None,
+        keep_all: bool = False,
+    ) -> Array:
+        """The best clusters of weighted points of the unit domain, (n_clusters, d).
+
+        Args:
+            context: the terms of the release.
+            rounds: queries with their noisy answers.
+            points: (m, d) in the unit domain.
+            weights: (m,).
+            rng: harmless randomness.
+            n_clusters: another number of clusters than the algorithm's.
+            n_restarts: other than `refit_restarts`.
+            keep_all: whether mass that cannot be told from noise may become a cluster.
+        """
+        wanted = self.n_clusters if n_clusters is None else n_clusters
+        if not keep_all:
+            weights = without_noise(context, rounds, points, weights, wanted, rng)
+        n_restarts = self.refit_restarts if n_restarts is None else n_restarts
+        best = weighted_kmeans(points, weights, wanted, n_restarts=n_restarts, rng=rng)
+
+        def from_centers(centers: Array) -> Clustering:
+            return weighted_kmeans(points, weights, wanted, n_restarts=0, rng=rng, starts=centers[None])
+
+        if self.has_iterates and wanted == self.n_clusters:
+            best = min(best, from_centers(self.estimate(context, rounds)), key=lambda clustering: clustering.inertia)
+        asked = rounds[-1].query if rounds else None
+        if isinstance(asked, VoronoiQuery) and asked.sums == "relative" and asked.n_cells == wanted:
+            # The means of these cells were measured; those of other clusters are only inferred.
+            measured = from_centers(asked.centers)
+            if best.inertia > _CLEARLY_BETTER * measured.inertia:
+                best = measured
+        return context.domain.clip(best.centers)
+
+    def in_user_units(self, context: Context, answer: Array) -> Array:
+        """Centres in the user's units and in their order."""
+        return in_order(context.domain.from_unit(answer))
+
+    def answer_labels(self, context: Context) -> tuple[list[str], list[str]] | None:
+        """A number for each cluster, by columns."""
+        return [str(k) for k in range(self.n_clusters)], column_names(context.domain)
+
+
+def in_order(centers: Array) -> Array:
+    """Centres by their first column, then by the next: how a search found them must not number them.
+
+    >>> in_order(np.array([[2.0, 0.0], [1.0, 5.0], [1.0, 3.0]])).tolist()
+    [[1.0, 3.0], [1.0, 5.0], [2.0, 0.0]]
+    """
+    return np.asarray(centers[np.lexsort(centers.T[::-1])])
+
+
+def checked_clusters(n_clusters: object) -> int:
+    """A number of clusters whose counts and sums fit into one answer."""
+    n_clusters = whole_number(n_clusters, "n_clusters")
+    if n_clusters > MAX_SIZE // 2:
+        raise ParameterError(f"n_clusters={n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.")
+    return n_clusters
+
+
+def spread_centers(domain: Domain, n_clusters: int, rng: np.random.Generator) -> Array:
+    """Draw centres far from each other, without data.
+
+    In a box: the sphere packing of Su et al. (CODASPY 2016): points at least r from the walls and 2r from each other,
+    r halved whenever 100 draws in a row fail. In a ball: uniform points with the largest pairwise distance for which
+    such draws succeed, found by bisection.
+
+    Args:
+        domain: the unit domain to fill.
+        n_clusters: how many.
+        rng: harmless randomness.
+
+    Returns:
+        (n_clusters, d) points of the unit domain.
+
+    >>> from recoup.domain import Box
+    >>> spread_centers(Box([0, 0], [1, 1]), 4, np.random.default_rng(0)).shape
+    (4, 2)
+    """
+    if domain.kind == "box":
+        radius = 1.0
+        while (centers := _packed_in_box(domain.n_columns, n_clusters, radius, rng)) is None:
+            radius /= 2.0
+        return centers
+    best = uniform_points(domain, n_clusters, rng)
+    low, high = 0.0, 2.0 * float(np.sqrt(domain.n_columns))
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        centers = _apart(lambda n: unclipped_points(domain, n, rng), n_clusters, middle)
+        if centers is None:
+            high = middle
+        else:
+            best, low = domain.clip(centers), middle
+    return best
+
+
+def _packed_in_box(d: int, n_clusters: int, radius: float, rng: np.random.Generator) -> Array | None:
+    inner = 1.0 - radius
+    return _apart(lambda n: rng.uniform(-inner, inner, size=(n, d)), n_clusters, 2.0 * radius)
+
+
+def _apart(draw: Callable[[int], Array], n_clusters: int, distance: float) -> Array | None:
+    first = draw(1)
+    centers = np.empty((n_clusters, first.shape[1]))
+    centers[0] = first[0]
+    for k in range(1, n_clusters):
+        candidates = draw(_TRIES)
+        fits = np.flatnonzero(cdist(candidates, centers[:k]).min(axis=1) >= distance)
+        if fits.size == 0:
+            return None
+        centers[k] = candidates[fits[0]]
+    return centers
