@@ -16,16 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recoup.errors import BoundsError, MissingBoundsError, TranscriptFormatError
+from recoup.kernels import ALREADY, GRID, INSIDE
 
 Array = NDArray[np.float64]
 
-GRID_BITS = 30
-GRID = float(2**GRID_BITS)
-# A projected record lands this little inside a ball, so that no floating-point error can leave the ball; the test for
-# "already inside" is laxer than the target, so that clipping twice is the same as clipping once.
-_INSIDE = 1.0 - 2.0**-40
-_ALREADY = 1.0 - 2.0**-41
-MAX_COLUMNS = 4096  # the margin above covers the rounding of sums over this many columns
+MAX_COLUMNS = 4096  # the margin inside a ball covers the rounding of sums over this many columns
 MIN_RADIUS = 2.0**-20  # of a ball: far above both the grid and the rounding of a projection in so many columns
 
 
@@ -180,17 +175,17 @@ class L1Ball(_Ball):
 
     def _project(self, unit: Array) -> Array:
         shape, rows = unit.shape, unit.reshape(-1, unit.shape[-1])
-        far = np.flatnonzero(np.abs(rows).sum(axis=1) > self.radius * _ALREADY)
+        far = np.flatnonzero(np.abs(rows).sum(axis=1) > self.radius * ALREADY)
         if far.size == 0:
             return unit
         size = np.abs(rows[far])
         descending = -np.sort(-size, axis=1)
-        excess = np.cumsum(descending, axis=1) - self.radius * _INSIDE
+        excess = np.cumsum(descending, axis=1) - self.radius * INSIDE
         n_kept = (descending * np.arange(1, size.shape[1] + 1) > excess).sum(axis=1)
         shift = excess[np.arange(far.size), n_kept - 1] / n_kept
         size = np.maximum(size - shift[:, None], 0.0)
         # The shift is rounded relative to sums that may be far larger than the radius.
-        size *= np.minimum(1.0, self.radius * _INSIDE / size.sum(axis=1, keepdims=True))
+        size *= np.minimum(1.0, self.radius * INSIDE / size.sum(axis=1, keepdims=True))
         out = rows.copy()
         out[far] = np.sign(rows[far]) * size
         return out.reshape(shape)
@@ -218,7 +213,7 @@ class L2Ball(_Ball):
 
     def _project(self, unit: Array) -> Array:
         size = self._size(unit)
-        scale = np.where(size > self.radius * _ALREADY, self.radius * _INSIDE / np.maximum(size, 1e-300), 1.0)
+        scale = np.where(size > self.radius * ALREADY, self.radius * INSIDE / np.maximum(size, 1e-300), 1.0)
         return np.asarray(unit * scale[..., None])
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recoup.kernels.voronoi import single_precision_error
+from recoup.kernels.cells import single_precision_error
 from recoup.queries.cells import VoronoiQuery
 
 GRID = 2.0**30

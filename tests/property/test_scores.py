@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rival_cases import naive_losses
 
+from recoup.curator.rivals.privgene import excess_totals
 from recoup.kernels.fixed_point import DROPPED
-from recoup.kernels.scores import excess_totals
 
 
 def totals(records, centers, members, factor, cap):

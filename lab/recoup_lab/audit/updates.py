@@ -23,7 +23,7 @@ GROUP: Final = "updates"
 _COUNT_A_DROPPED_RECORD: Final = """
 import numpy as np
 from recoup.kernels.fixed_point import DROPPED
-from recoup.kernels.grid import grid_totals
+from recoup.kernels.cells import grid_totals
 totals, one = np.zeros(1, np.int64), np.ones(1, np.int64)
 grid_totals(np.full((1, 1), DROPPED, np.int32), one - 1, one, 1, totals)
 print(totals[0])

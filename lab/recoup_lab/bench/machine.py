@@ -7,7 +7,7 @@ import platform
 from importlib import metadata
 from typing import Any
 
-from recoup.kernels.threads import n_threads
+from recoup._threads import n_threads
 from recoup.version import __version__
 from recoup_lab.bench.rules import Rules
 

@@ -1,6 +1,6 @@
 """How close a pass over the records comes to what the machine allows: bytes from memory, and arithmetic.
 
-Bytes and operations are counted from the kernels (`kernels/voronoi.py`, `kernels/fixed_point.py`):
+Bytes and operations are counted from the kernels (`kernels/cells.py`, `kernels/fixed_point.py`):
 
 - conversion, once a release: reads 8 d bytes of a record and writes 4 d, which a cache fetches first, so 16 d bytes;
   8 d operations for a box (test, two clamps, subtract, divide, scale, shift, onto the grid), some 10 d more for a ball.
@@ -18,9 +18,9 @@ from typing import Any, Final
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from recoup._threads import n_threads, over_row_ranges
 from recoup.curator.source import fixed_records
 from recoup.domain import Box
-from recoup.kernels.threads import n_threads, over_row_ranges
 from recoup.queries.cells import VoronoiQuery
 from recoup_lab.bench.data import blobs
 from recoup_lab.bench.rules import Rules

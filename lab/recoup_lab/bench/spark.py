@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from recoup._threads import n_threads
 from recoup.curator.source import open_source
 from recoup.curator.spark import partial_totals
 from recoup.domain import Array
-from recoup.kernels.threads import n_threads
 from recoup.version import __version__
 from recoup_lab.bench.cluster import ROW_BYTES, PartitionCost, cost_to_json, project
 from recoup_lab.bench.data import blobs

@@ -12,13 +12,12 @@ from typing import Protocol
 
 import numpy as np
 
+from recoup._threads import in_order, over_row_ranges
 from recoup.curator.spark import SparkSource, SparkTable
 from recoup.curator.tables.columns import Columns
 from recoup.curator.tables.open import Block, Table, open_table
 from recoup.domain import Domain
-from recoup.kernels.fixed_point import fixed_point_rows
-from recoup.kernels.fixed_point_columns import fixed_point_columns
-from recoup.kernels.threads import in_order, over_row_ranges
+from recoup.kernels.fixed_point import fixed_point_columns, fixed_point_rows
 from recoup.queries.base import Array, Integers, Query, Records
 
 _LARGEST_BLOCK = 2**24  # rows; 64-bit totals of a block of 2^30-bounded contributions stay exact

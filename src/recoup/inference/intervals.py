@@ -22,6 +22,7 @@ from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
 from recoup._random import generator
+from recoup._threads import n_threads
 from recoup._validate import probability, whole_number
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
@@ -29,7 +30,6 @@ from recoup.inference.evidence import evidence_of
 from recoup.inference.infer import Method, has_cells_alone, infer
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.withheld import Withheld, withheld_from
-from recoup.kernels.threads import n_threads
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.maxent.explain import default_temperature, explain
 from recoup.maxent.measure import infer_measure

@@ -7,8 +7,10 @@ of all kernels is part of the name under which each function is kept.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
 from importlib.resources import files
+from typing import Any
 
 from numba import njit
 
@@ -16,10 +18,10 @@ _SOURCES = sorted((file.name, file.read_bytes()) for file in files(__package__).
 _DIGEST = sha256(repr(_SOURCES).encode()).hexdigest()[:16]
 
 
-def compiled(**options):
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Numba's `njit`, kept on disk for as long as no kernel changes; without sources to compare, not kept."""
 
-    def decorate(function):
+    def decorate(function: Callable[..., Any]) -> Any:
         function.__qualname__ += f"_{_DIGEST}"  # names the files of numba's cache
         return njit(cache=bool(_SOURCES), **options)(function)
 

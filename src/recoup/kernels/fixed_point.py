@@ -1,20 +1,21 @@
-"""From raw rows to fixed-point records in one pass: clamp, scale, project, round toward zero.
+"""From raw rows or columns to fixed-point records in one pass: clamp, scale, project, round toward zero.
 
-Rows are worked on in tiles, column by column, so that the lanes of a vector register hold different rows.
+Rows are worked on in tiles, column by column, so that the lanes of a vector register hold different rows. Columns stay
+where Arrow has put them and come as addresses, since a kernel that took a tuple of arrays would be compiled for each
+number of columns.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numba import carray, types
+from numba.extending import intrinsic
 
+from recoup.kernels import ALREADY, GRID, INSIDE
 from recoup.kernels.compiled import compiled
-from recoup.kernels.transpose import rows_of_columns
 
 DROPPED = np.iinfo(np.int32).min  # first column of a record that contributes nothing
 TILE = 128  # rows worked on together
-_GRID = 2.0**30
-_INSIDE = 1.0 - 2.0**-40
-_ALREADY = 1.0 - 2.0**-41
 
 
 @compiled(nogil=True, error_model="numpy")
@@ -52,22 +53,85 @@ def fixed_point_rows(
             _onto_l1_ball(tile, radius, size, shift, total, kept, n_kept)
         elif shape == 2:
             _onto_l2_ball(tile, radius, size)
-        onto_grid(tile, off, whole)
-        rows_of_columns(whole, start, n_rows, records)
+        _onto_grid(tile, off, whole, records[start : start + n_rows])
+
+
+def _pointer_to(kind):
+    @intrinsic
+    def pointer(typing_context, address):
+        signature = types.CPointer(kind)(types.int64)
+
+        def build(context, builder, signature, arguments):
+            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+        return signature, build
+
+    return pointer
+
+
+_float32_at, _float64_at = _pointer_to(types.float32), _pointer_to(types.float64)
 
 
 @compiled(nogil=True, error_model="numpy")
-def onto_grid(
+def fixed_point_columns(
+    addresses,  # IN   (d,) int64: where the columns start, in the user's units
+    narrow,  # IN   (d,) bool: whether a column is float32; else it is float64
+    start,  # IN   first row to convert
+    stop,  # IN   row after the last
+    low,  # IN   (d,)
+    high,  # IN   (d,)
+    shape,  # IN   0 box, 1 L1 ball, 2 L2 ball
+    radius,  # IN   of the ball
+    records,  # OUT  (stop - start, d) int32: as fixed_point_rows writes them, bit for bit
+):
+    """Write rows of a columnar table as fixed-point records; a row with a non-finite value is dropped."""
+    d = addresses.shape[0]
+    tile, size, off, whole = np.zeros((d, TILE)), np.empty(TILE), np.empty(TILE), np.empty((d, TILE), np.int32)
+    shift, total, kept, n_kept = np.empty(TILE), np.empty(TILE), np.empty(TILE), np.empty(TILE)
+    for first in range(start, stop, TILE):
+        n_rows = min(TILE, stop - first)
+        off[:] = 0.0
+        for j in range(d):
+            if narrow[j]:
+                _scaled(carray(_float32_at(addresses[j]), stop), first, n_rows, low[j], high[j], tile[j], off)
+            else:
+                _scaled(carray(_float64_at(addresses[j]), stop), first, n_rows, low[j], high[j], tile[j], off)
+            for b in range(n_rows, TILE):
+                tile[j, b] = 0.0
+        if shape == 1:
+            _onto_l1_ball(tile, radius, size, shift, total, kept, n_kept)
+        elif shape == 2:
+            _onto_l2_ball(tile, radius, size)
+        _onto_grid(tile, off, whole, records[first - start : first - start + n_rows])
+
+
+@compiled(nogil=True, error_model="numpy")
+def _scaled(column, first, n_rows, lowest, highest, scaled, off):
+    width = highest - lowest
+    for b in range(n_rows):
+        value = np.float64(column[first + b])
+        # Zero if finite, else NaN: unlike a test, it fills a vector register.
+        off[b] += value - value
+        value = min(max(value, lowest), highest)
+        scaled[b] = 2.0 * ((value - lowest) / width) - 1.0
+
+
+@compiled(nogil=True, error_model="numpy")
+def _onto_grid(
     tile,  # IN   (d, TILE): records of the unit domain
     off,  # IN   (TILE,): zero if all values of a record are finite
-    whole,  # OUT  (d, TILE) int32
+    whole,  # scratch (d, TILE) int32
+    records,  # OUT  (at most TILE, d) int32
 ):
     """Round toward zero onto the grid of 2^-30, or drop; by column, since a register then holds different records."""
     for j in range(tile.shape[0]):
         for b in range(TILE):
-            whole[j, b] = np.int32(tile[j, b] * _GRID if off[b] == 0.0 else 0.0)
+            whole[j, b] = np.int32(tile[j, b] * GRID if off[b] == 0.0 else 0.0)
     for b in range(TILE):
         whole[0, b] = whole[0, b] if off[b] == 0.0 else DROPPED
+    for b in range(records.shape[0]):
+        for j in range(records.shape[1]):
+            records[b, j] = whole[j, b]
 
 
 @compiled(nogil=True, error_model="numpy")
@@ -80,10 +144,10 @@ def _onto_l1_ball(tile, radius, size, shift, total, kept, n_kept):
             size[b] += abs(tile[j, b])
     some_outside = False
     for b in range(TILE):
-        some_outside |= size[b] > radius * _ALREADY
+        some_outside |= size[b] > radius * ALREADY
     if not some_outside:
         return
-    target = radius * _INSIDE
+    target = radius * INSIDE
     # The first shift keeps every coordinate, so its total is the size.
     for b in range(TILE):
         shift[b] = max((size[b] - target) / d, 0.0)
@@ -99,7 +163,7 @@ def _onto_l1_ball(tile, radius, size, shift, total, kept, n_kept):
                 kept[b] += 1.0 if value > shift[b] else 0.0
         unsettled = False
         for b in range(TILE):
-            if size[b] > radius * _ALREADY:
+            if size[b] > radius * ALREADY:
                 # In exact arithmetic the shift only grows and coordinates only drop out; rounding must not undo that.
                 unsettled |= kept[b] < n_kept[b]
                 shift[b] = max(shift[b], (total[b] - target) / max(kept[b], 1.0))
@@ -112,7 +176,7 @@ def _onto_l1_ball(tile, radius, size, shift, total, kept, n_kept):
         for b in range(TILE):
             # The shift is rounded relative to sums that may be far larger than the radius: scale the last bit back.
             value = max(abs(tile[j, b]) - shift[b], 0.0) * (target / total[b] if total[b] > target else 1.0)
-            inside = size[b] <= radius * _ALREADY
+            inside = size[b] <= radius * ALREADY
             tile[j, b] = tile[j, b] if inside else (value if tile[j, b] > 0.0 else -value)
 
 
@@ -125,7 +189,7 @@ def _onto_l2_ball(tile, radius, size):
             size[b] += tile[j, b] * tile[j, b]
     for b in range(TILE):
         length = np.sqrt(size[b])
-        size[b] = radius * _INSIDE / length if length > radius * _ALREADY else 1.0
+        size[b] = radius * INSIDE / length if length > radius * ALREADY else 1.0
     for j in range(d):
         for b in range(TILE):
             tile[j, b] *= size[b]

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from recoup._threads import n_threads
+from recoup.kernels.cells import nearest_of_tile
 from recoup.kernels.compiled import compiled
 from recoup.kernels.fixed_point import TILE
-from recoup.kernels.threads import n_threads
-from recoup.kernels.voronoi import nearest_of_tile
 
 Array = NDArray[np.float64]
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from recoup._threads import n_threads
 from recoup.kernels import maxent as kernels
-from recoup.kernels.threads import n_threads
 from recoup.queries.base import Partition, RowBlock
 
 Floats: TypeAlias = npt.NDArray[np.float64]

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from recoup.domain import GRID, Domain
+from recoup.domain import Domain
 from recoup.errors import ParameterError, TranscriptFormatError
+from recoup.kernels import GRID
 from recoup.kernels.fixed_point import DROPPED
 
 Array = NDArray[np.float64]

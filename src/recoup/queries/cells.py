@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from recoup._threads import over_row_ranges
 from recoup._validate import choice
-from recoup.domain import GRID, Domain
+from recoup.domain import Domain
 from recoup.errors import ParameterError, TranscriptFormatError
-from recoup.kernels.threads import over_row_ranges
-from recoup.kernels.voronoi import (
+from recoup.kernels import GRID
+from recoup.kernels.cells import (
     ABSOLUTE,
     NO_SUMS,
     RELATIVE,

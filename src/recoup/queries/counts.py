@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from recoup._threads import over_row_ranges
 from recoup.domain import Domain
 from recoup.errors import ParameterError, TranscriptFormatError
-from recoup.kernels.grid import grid_totals
-from recoup.kernels.threads import over_row_ranges
+from recoup.kernels.cells import grid_totals
 from recoup.queries.base import (
     Array,
     Asked,

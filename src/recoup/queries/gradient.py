@@ -11,10 +11,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from recoup.domain import GRID, Domain
+from recoup._threads import over_row_ranges
+from recoup.domain import Domain
 from recoup.errors import ParameterError, TranscriptFormatError
-from recoup.kernels.gradient import logistic_gradients
-from recoup.kernels.threads import over_row_ranges
+from recoup.kernels import GRID
+from recoup.kernels.models import logistic_gradients
 from recoup.queries.base import (
     Array,
     Block,

@@ -13,10 +13,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from recoup.domain import GRID, Domain
+from recoup._threads import over_row_ranges
+from recoup.domain import Domain
 from recoup.errors import ParameterError
-from recoup.kernels.mixture import log_scales, mixture_rows, mixture_totals
-from recoup.kernels.threads import over_row_ranges
+from recoup.kernels import GRID
+from recoup.kernels.models import log_scales, mixture_rows, mixture_totals
 from recoup.queries.base import (
     Array,
     Block,

@@ -15,8 +15,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from recoup._validate import whole_number
-from recoup.domain import GRID, MAX_COLUMNS, Domain
+from recoup.domain import MAX_COLUMNS, Domain
 from recoup.errors import ParameterError, TranscriptFormatError
+from recoup.kernels import GRID
 from recoup.kernels.fixed_point import DROPPED
 from recoup.queries.base import (
     Array,

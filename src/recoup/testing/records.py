@@ -9,7 +9,8 @@ import itertools
 
 import numpy as np
 
-from recoup.domain import GRID, Box, Domain, L1Ball, L2Ball, uniform_points
+from recoup.domain import Box, Domain, L1Ball, L2Ball, uniform_points
+from recoup.kernels import GRID
 from recoup.queries.base import Array
 
 _MOST_PATTERNS = 81  # all of {-1, 0, 1}^4; in more columns, as many drawn ones

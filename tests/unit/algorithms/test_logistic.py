@@ -30,7 +30,7 @@ from recoup.errors import (
 )
 from recoup.estimators.labels import codes_of, declared_classes, open_labelled
 from recoup.kernels.fixed_point import DROPPED
-from recoup.kernels.gradient import exp_minus
+from recoup.kernels.models import exp_minus
 from recoup.maxent.measure import explained, total_of
 from recoup.queries import query_from_json
 from recoup.queries.counts import HistogramQuery

@@ -17,9 +17,9 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 from typer.testing import CliRunner
 
+from recoup._threads import n_threads
 from recoup.cli.app import app
 from recoup.errors import ParameterError
-from recoup.kernels.threads import n_threads
 from recoup_lab.bench import cluster, inference, page, release, run, spark, streaming, tables
 from recoup_lab.bench.cluster import Job, PartitionCost, round_seconds, simulate_round
 from recoup_lab.bench.data import blobs

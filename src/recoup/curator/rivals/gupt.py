@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from recoup._validate import whole_number
 from recoup.curator.rivals.base import Purse, RecordSource
-from recoup.domain import GRID, Domain
+from recoup.domain import Domain
+from recoup.kernels import GRID
 from recoup.kernels.fixed_point import DROPPED
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.queries.base import Array, Integers, Records, check_size

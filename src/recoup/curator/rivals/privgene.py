@@ -25,12 +25,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from recoup._threads import over_row_ranges
 from recoup._validate import whole_number
 from recoup.curator.rivals.base import NUMBER_SHARE, Purse, RecordSource
 from recoup.domain import Domain, uniform_points
 from recoup.errors import ParameterError
-from recoup.kernels.scores import excess_totals
-from recoup.kernels.threads import over_row_ranges
+from recoup.kernels import GRID
+from recoup.kernels.compiled import compiled
+from recoup.kernels.fixed_point import DROPPED, TILE
 from recoup.queries.base import Array, Integers, Records, sum_parts
 
 # The published law is 1.25e-3 N epsilon / m rounds. Fewer than eight hardly move the candidates on the sets of the
@@ -201,3 +203,62 @@ def _largest_difference(centers: Array, shape: int, radius: float) -> float:
     reach = np.minimum(in_box, radius * (in_ball if shape == 1 else np.sqrt(in_ball))) if shape else in_box
     squares = (centers**2).sum(axis=1)
     return float((squares[:, None] - squares + 2.0 * reach).max())
+
+
+@compiled(nogil=True, error_model="numpy")
+def excess_totals(
+    records: Records,  # IN   (n, d), fixed point
+    centers: Array,  # IN   (c, d): every centre that some candidate holds, once
+    members: Integers,  # IN   (m, k): the centres of each candidate
+    factor: float,  # IN   integer steps for one unit of squared distance
+    cap: float,  # IN   the most that a record adds to a total; at most 2^30
+    totals: Integers,  # OUT  (m,): sums over records of min(trunc(factor * (loss - smallest loss)), cap)
+) -> None:
+    """Add each record's integer excess loss under every candidate: how much worse it serves the record than the best.
+
+    A record's part in each total is an integer between 0 and a public cap, whatever the record: that is the sensitivity
+    of the selection, and it needs no real arithmetic to hold.
+    """
+    n, d = records.shape
+    n_candidates, n_clusters = members.shape
+    tile = np.zeros((d, TILE))
+    distances = np.empty((centers.shape[0], TILE))
+    losses, smallest, factors = np.empty((n_candidates, TILE)), np.empty(TILE), np.empty(TILE)
+    start = 0
+    while start < n:
+        size = 0
+        while start < n and size < TILE:
+            if records[start, 0] != DROPPED:
+                for j in range(d):
+                    tile[j, size] = records[start, j] * (1.0 / GRID)
+                size += 1
+            start += 1
+        for c in range(centers.shape[0]):
+            distance, center = distances[c], centers[c]
+            for b in range(TILE):
+                difference = tile[0, b] - center[0]
+                distance[b] = difference * difference
+            for j in range(1, d):
+                column, value = tile[j], center[j]
+                for b in range(TILE):
+                    difference = column[b] - value
+                    distance[b] += difference * difference
+        for b in range(TILE):
+            smallest[b] = np.inf
+            factors[b] = factor if b < size else 0.0  # places without a record add nothing
+        for i in range(n_candidates):
+            loss, distance = losses[i], distances[members[i, 0]]
+            for b in range(TILE):
+                loss[b] = distance[b]
+            for k in range(1, n_clusters):
+                distance = distances[members[i, k]]
+                for b in range(TILE):
+                    loss[b] = distance[b] if distance[b] < loss[b] else loss[b]
+            for b in range(TILE):
+                smallest[b] = loss[b] if loss[b] < smallest[b] else smallest[b]
+        for i in range(n_candidates):
+            loss, total = losses[i], np.int64(0)
+            for b in range(TILE):
+                steps = (loss[b] - smallest[b]) * factors[b]
+                total += np.int64(steps if steps < cap else cap)
+            totals[i] += total

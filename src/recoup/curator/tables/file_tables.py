@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from recoup._threads import n_threads
 from recoup.curator.tables.arrow import blocks_of, check_numeric, columns_of
 from recoup.curator.tables.blocks import Table, bounded_rows
 from recoup.curator.tables.columns import Columns
@@ -35,7 +36,6 @@ from recoup.curator.tables.paths import (
 from recoup.curator.tables.prefetch import prefetched
 from recoup.curator.tables.schema import listed, select
 from recoup.errors import DataError, UnreadableFileError
-from recoup.kernels.threads import n_threads
 
 Reader = Callable[[int], Iterator[Columns]]
 

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from recoup.kernels.threads import n_threads
+from recoup._threads import n_threads
 
 Item = TypeVar("Item")
 

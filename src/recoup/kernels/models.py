@@ -1,6 +1,8 @@
-"""Responsibilities of the components of a spherical mixture, and the clipped sums that they weight.
+"""What a record adds to a step of a model: the gradient of the logistic loss, or its shares in a spherical mixture.
 
-One record is computed by one function, whoever asks: its contribution and a total of many are the same bits.
+One record is computed by one function, whoever asks: its contribution and a total of many are the same bits. Sums run
+in column order, and the exponential of a gradient is built from additions and multiplications alone: the last bit of a
+library's exponential differs between machines, and totals of the same records must not.
 """
 
 from __future__ import annotations
@@ -9,13 +11,60 @@ import math
 
 import numpy as np
 
+from recoup.kernels import GRID
 from recoup.kernels.compiled import compiled
 from recoup.kernels.fixed_point import DROPPED
 
-_STEP = 2.0**-30
+_LOG2_HIGH, _LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # their sum is log 2; the first is short
+_LARGEST = 700.0  # beyond, exp(-t) is 0 for our purposes
+_STEP = 1.0 / GRID
 # Responsibilities add up to this little less than 1, so that rounding, in up to 2^20 components and columns, cannot
 # push a record over its bound.
-_INSIDE = 1.0 - 2.0**-31
+_SHARED = 1.0 - 2.0**-31
+
+
+@compiled(nogil=True, error_model="numpy")
+def exp_minus(t):
+    """exp(-t) for t >= 0, to a few units in the last place and equal on every machine."""
+    if t > _LARGEST:
+        return 0.0
+    k = math.floor(t / (_LOG2_HIGH + _LOG2_LOW) + 0.5)
+    # |r| <= log(2) / 2, where 13 terms of the series leave 4e-18.
+    r = -((t - k * _LOG2_HIGH) - k * _LOG2_LOW)
+    value = 1.0
+    for n in range(13, 0, -1):
+        value = 1.0 + value * (r / n)
+    return math.ldexp(value, -int(k))
+
+
+@compiled(nogil=True, error_model="numpy")
+def logistic_gradients(
+    x,  # IN   (n, d + 1): features, then the label, of which the sign counts
+    coefficients,  # IN   (d + 1,): one for each feature, then the intercept
+    clip,  # IN   the longest gradient
+    norm,  # IN   1 or 2: in what it is measured
+    rows,  # OUT  (n, d + 2): 1, then the gradient
+):
+    """Write a 1 and the clipped gradient of log(1 + exp(-s z)), z the decision and s the label's sign."""
+    d = x.shape[1] - 1
+    for i in range(x.shape[0]):
+        z = 0.0
+        for j in range(d):
+            z += x[i, j] * coefficients[j]
+        z += coefficients[d]
+        s = 1.0 if x[i, d] >= 0.0 else -1.0
+        # -s / (1 + exp(s z)), without overflow.
+        e = exp_minus(abs(z))
+        slope = -s * (e / (1.0 + e)) if s * z > 0.0 else -s / (1.0 + e)
+        size = 1.0
+        for j in range(d):
+            size += abs(x[i, j]) if norm == 1 else x[i, j] * x[i, j]
+        size = abs(slope) * (size if norm == 1 else math.sqrt(size))
+        factor = slope * (clip / size) if size > clip else slope
+        rows[i, 0] = 1.0
+        for j in range(d):
+            rows[i, 1 + j] = factor * x[i, j]
+        rows[i, 1 + d] = factor
 
 
 @compiled(nogil=True, error_model="numpy")
@@ -58,7 +107,7 @@ def _fill(
         out[k] = math.exp(out[k] - peak)
         mass += out[k]
     for k in range(n_components):
-        responsibility = out[k] / mass * _INSIDE
+        responsibility = out[k] / mass * _SHARED
         out[k] = responsibility
         square = out[squares + k]
         size = 0.0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from recoup.kernels.threads import in_order
+from recoup._threads import in_order
 
 
 @pytest.fixture(autouse=True, params=["1", "2", "5"])

@@ -1,4 +1,4 @@
-"""Count and sum per cell, as exact integers, in one pass over fixed-point records.
+"""Count and sum per cell, around centres or of a grid, as exact integers, in one pass over fixed-point records.
 
 Distances are direct differences added in column order; the lanes of a vector register hold different records, so the
 compiler needs no reassociation and every machine computes the same bits.
@@ -13,11 +13,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from recoup.kernels import GRID
 from recoup.kernels.compiled import compiled
 from recoup.kernels.fixed_point import DROPPED, TILE
-from recoup.kernels.transpose import columns_of_rows
 
-_STEP, _NARROW_STEP = 2.0**-30, np.float32(2.0**-30)
+_STEP, _NARROW_STEP = 1.0 / GRID, np.float32(1.0 / GRID)
+_HALF = 1 << 30  # of the width of the unit box, in steps
 NO_SUMS, ABSOLUTE, RELATIVE = 0, 1, 2
 
 
@@ -153,17 +154,15 @@ def _nearest_of_records(
     narrow,  # IN   (k, d) float32: the centres
     halves,  # IN   (k,) float32: half of each centre's squared length
     error,  # IN   float32: a lead that single precision can be trusted with
-    whole,  # scratch (d, TILE) int32
     tile,  # scratch (d, TILE) float32
     scratch,  # scratch (4, TILE) float32
     cells,  # OUT  (TILE,) int32
 ):
     """Write the index of each record's nearest centre; ties go to the lowest index."""
     n_cells, d = centers.shape
-    columns_of_rows(records, start, size, whole)
-    for j in range(d):
-        for b in range(TILE):
-            tile[j, b] = np.float32(whole[j, b]) * _NARROW_STEP
+    for b in range(size):
+        for j in range(d):
+            tile[j, b] = np.float32(records[start + b, j]) * _NARROW_STEP
     best, rival = scratch[2], scratch[3]
     _scores_of_tile(tile, narrow, halves, scratch[0], scratch[1], best, rival, cells)
     # Counted first, without a branch, since most tiles have none. Also true where a score is not a number.
@@ -216,14 +215,14 @@ def voronoi_totals(
 ):
     """Add each record's integer contribution to its cell."""
     n, d = records.shape
-    whole, tile, x = np.zeros((d, TILE), np.int32), np.empty((d, TILE), np.float32), np.empty(d)
+    tile, x = np.zeros((d, TILE), np.float32), np.empty(d)
     scratch, cells = np.empty((4, TILE), np.float32), np.empty(TILE, np.int32)
     narrow, halves, narrow_error = centers.astype(np.float32), np.empty(len(centers), np.float32), np.float32(error)
     for k in range(len(centers)):
         halves[k] = 0.5 * np.sum(centers[k] * centers[k])
     for start in range(0, n, TILE):
         size = min(TILE, n - start)
-        _nearest_of_records(records, start, size, centers, narrow, halves, narrow_error, whole, tile, scratch, cells)
+        _nearest_of_records(records, start, size, centers, narrow, halves, narrow_error, tile, scratch, cells)
         for b in range(size):
             if records[start + b, 0] == DROPPED:
                 continue
@@ -278,3 +277,22 @@ def relative_values(
         for j in range(points.shape[1]):
             values[i, j] = points[i, j]
         _relative(values[i], centers[cells[i]], radii[cells[i]], norm)
+
+
+@compiled(nogil=True)
+def grid_totals(
+    records,  # IN   (n, d) int32, fixed point
+    columns,  # IN   (j,) int64: the columns that span the grid
+    sides,  # IN   (j,) int64: bins along each of them
+    count_factor,  # IN   integer that one record adds to its cell
+    totals,  # OUT  (product of sides,) int64, last column fastest
+):
+    """Add each record to its grid cell; bins are half open, the last one is closed."""
+    for i in range(records.shape[0]):
+        if records[i, 0] == DROPPED:
+            continue
+        cell = 0
+        for a in range(columns.shape[0]):
+            bin_index = ((records[i, columns[a]] + _HALF) * sides[a]) >> 31
+            cell = cell * sides[a] + min(bin_index, sides[a] - 1)
+        totals[cell] += count_factor
