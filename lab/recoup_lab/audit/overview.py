@@ -1,6 +1,6 @@
 """All attacks in one table: what was tried, how often, what came of it, and how many planted bugs it caught.
 
-Reads what `recoup audit`, `planted_bugs.py`, `faults.py` and `fuzz.py` wrote, prints the table and puts it into
+Reads what `recoup audit`, `planted_bugs`, `faults` and `fuzz` wrote, prints the table and puts it into
 `trust.md`. Ends with code 1 if anything in them has failed or is missing: an attack or a control that should be there,
 a planted bug or one of those that must catch it; and if they are not all of the source as it is.
 """
@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from recoup._files import write_whole
-from recoup_lab.audit.findings import Finding
-from recoup_lab.audit.page import caught_by_attack, source_digest, with_part
+from recoup.cli.output import print_table
+from recoup_lab.audit.findings import Finding, Row, summary_rows
 from recoup_lab.audit.planted_bugs import GROUPS, PATCHES, header, missed_by
-from recoup_lab.audit.summary import Row, summary_rows
+from recoup_lab.audit.trust import caught_by_attack, source_digest, write_trust
+from recoup_lab.pages import markdown
 
 PART: Final = "overview"
 HEADER: Final = ("attack", "tries", "result", "planted bugs caught")
@@ -93,19 +93,14 @@ def main() -> int:
         print(f"FAILED: what the audit wrote cannot be read ({type(error).__name__}: {error}). Run `make audit`.")
         return 1
     rows = [*attack_rows(found["audit"], bugs), *fault_rows(found["faults"]), *fault_rows(found["fuzz"])]
-    widths = [max(len(row[j]) for row in [HEADER, *rows]) for j in range(len(HEADER))]
-    for row in [HEADER, *rows]:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print_table("All attacks", HEADER, rows, left=len(HEADER))
     n_wrong = sum(any(cell.startswith("FAILED") for cell in row) for row in rows)
     n_caught = sum(bool(entry["caught"]) for entry in bugs.values())
     quick = " The attacks are those of a quick run." if runs["audit"]["quick"] else ""
     said = f"{len(rows) - n_wrong} of {len(rows)} attacks found nothing; "
     said += f"{n_caught} of {len(bugs)} bugs planted in the source were caught.{quick}"
     print(said)
-    lines = [f"| {' | '.join(HEADER)} |", "|---|---:|---|---|"]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    page = folder / "trust.md"
-    write_whole(page, with_part(page.read_text(encoding="utf-8"), PART, "\n".join([*lines, "", said])))
+    write_trust(folder, PART, f"{markdown(HEADER, rows, {1})}\n\n{said}")
     now = source_digest()
     wrong = [f"{name} is of another source" for name, run in runs.items() if run.get("source") != now]
     wrong += missing(found, bugs)

@@ -124,7 +124,7 @@ def main() -> int:
     if idle:
         print(f"FAILED no planted bug shows that these attacks can succeed: {', '.join(idle)}")
     if options.output is not None and not options.only:
-        from recoup_lab.audit.page import write_planted
+        from recoup_lab.audit.trust import write_planted
 
         write_planted(options.output, {r.name: {"what": r.what, "caught": list(r.caught)} for r in bugs})
     return 1 if idle or any(result.trouble for result in results) else 0

@@ -5,19 +5,17 @@ A part that is measured anew takes the place of the same part before; the other 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from recoup._files import write_whole
-from recoup.errors import ParameterError
 from recoup_lab.bench.picture import picture
 from recoup_lab.bench.results import PARTS, Part, PartName
-from recoup_lab.bench.tables import cluster_tables, machine_sentence, markdown, tables_of
+from recoup_lab.bench.tables import cluster_tables, machine_sentence, markdown_of, tables_of
+from recoup_lab.pages import page_with_part, read_json, write_json
 
-BEGIN: Final = "<!-- measured: written by recoup bench -->"
-END: Final = "<!-- end of measured -->"
+PLACE: Final = "measured"
 _TITLES: Final[dict[PartName, str]] = {
     "release": "Release",
     "inference": "Inference",
@@ -44,14 +42,14 @@ def write_pages(folder: Path, parts: Iterable[Part]) -> tuple[dict[PartName, Par
     earlier = {name: part for name, part in read_parts(kept_file).items() if _can_be_shown(part)}
     kept = earlier | {part.name: part for part in parts}
     held: dict[PartName, Part] = {name: kept[name] for name in PARTS if name in kept}
-    pages = {folder / "performance.md": _replaced(folder / "performance.md", "Performance", performance_text(held))}
+    texts = {"performance.md": ("Performance", performance_text(held))}
     if "spark" in held:
-        text = markdown(cluster_tables(held["spark"]))
-        pages[folder / "cluster.md"] = _replaced(folder / "cluster.md", "Toward a cluster", text)
+        texts["cluster.md"] = "Toward a cluster", markdown_of(cluster_tables(held["spark"]))
+    # All are read before any is written.
+    pages = {folder / name: page_with_part(folder / name, title, PLACE, text) for name, (title, text) in texts.items()}
     image = folder / "images" / "performance.png"
-    for path in (kept_file, image):
-        path.parent.mkdir(exist_ok=True)
-    write_whole(kept_file, json.dumps([part.to_json() for part in held.values()], indent=1) + "\n")
+    image.parent.mkdir(exist_ok=True)
+    write_json(kept_file, [part.to_json() for part in held.values()])
     write_whole(image, picture(held))
     for path, page in pages.items():
         write_whole(path, page)
@@ -60,15 +58,8 @@ def write_pages(folder: Path, parts: Iterable[Part]) -> tuple[dict[PartName, Par
 
 def read_parts(path: Path) -> dict[PartName, Part]:
     """The parts of a results file; none if there is no such file."""
-    if not path.exists():
-        return {}
-    try:
-        parts = [Part.from_json(value) for value in json.loads(path.read_text(encoding="utf-8"))]
-    except (ValueError, KeyError, TypeError):
-        raise ParameterError(
-            f"{path} is not a file that recoup bench wrote. Move it away, or name another folder."
-        ) from None
-    return {part.name: part for part in parts}
+    parts = read_json(path, "recoup bench", lambda values: [Part.from_json(value) for value in values])
+    return {part.name: part for part in parts or ()}
 
 
 def _can_be_shown(part: Part) -> bool:
@@ -86,13 +77,5 @@ def performance_text(parts: dict[PartName, Part]) -> str:
     text = ["![Time of release, of inference, and of one round over files](images/performance.png)", ""]
     for name, part in parts.items():
         text += [f"## {_TITLES[name]}", machine_sentence(part), ""]
-        text += [markdown(tables_of(part)), *part.notes]
+        text += [markdown_of(tables_of(part)), *part.notes]
     return "\n".join(text).rstrip() + "\n"
-
-
-def _replaced(path: Path, title: str, text: str) -> str:
-    page = path.read_text(encoding="utf-8") if path.exists() else f"# {title}\n{BEGIN}\n{END}\n"
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise ParameterError(f"{path} has no place for results: it needs one line {BEGIN} and later one line {END}.")
-    start, stop = page.index(BEGIN) + len(BEGIN), page.index(END)
-    return f"{page[:start]}\n{text}{page[stop:]}"

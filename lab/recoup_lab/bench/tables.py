@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from recoup_lab.bench import inference, release, spark, streaming
 from recoup_lab.bench.results import Part
+from recoup_lab.pages import Table, markdown
 
 NOT_MEASURED, LEFT_OUT = "not measured", "left out"
 BUSY = (
     "other work kept the machine busy, so seconds are too long, and libraries whose threads wait for each other "
     "(OpenMP, BLAS) suffer more than others."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A titled table of text.
-
-    Attributes:
-        title: what it shows.
-        header: names of the columns.
-        rows: cells as text.
-        note: what the reader should know.
-        left: how many columns are words.
-    """
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-    left: int = 0
 
 
 def tables_of(part: Part) -> list[Table]:
@@ -284,22 +265,10 @@ def _minutes(row: dict[str, Any], cores: str) -> str:
     return f"{short(row['minutes'][cores])} ({short(row['simulated_minutes'][cores])})"
 
 
-def markdown(tables: Sequence[Table]) -> str:
-    """Tables as Markdown.
-
-    >>> print(markdown([Table(title="Times", header=("a", "b"), rows=(("x", "1"),), left=1)]))
-    **Times**
-    <BLANKLINE>
-    | a | b |
-    |---|--:|
-    | x | 1 |
-    <BLANKLINE>
-    """
+def markdown_of(tables: Sequence[Table]) -> str:
+    """Tables as Markdown, one below the other."""
     parts = []
     for table in tables:
-        rule = "|".join("---" if j < table.left else "--:" for j in range(len(table.header)))
-        lines = [f"**{table.title}**", "", f"| {' | '.join(table.header)} |", f"|{rule}|"]
-        lines += [f"| {' | '.join(row)} |" for row in table.rows]
-        lines += ["", table.note] if table.note else []
-        parts.append("\n".join([*lines, ""]))
+        grid = markdown(table.header, table.rows, range(table.left, len(table.header)))
+        parts.append("\n".join([f"**{table.title}**", "", grid, *(["", table.note] if table.note else []), ""]))
     return "\n".join(parts)

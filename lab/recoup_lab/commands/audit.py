@@ -52,9 +52,8 @@ def audit(
     out.say("Loading the kernels (the first run compiles them) ...")
     from recoup_lab.audit.attacks import ATTACKS, run_attacks
     from recoup_lab.audit.effort import Effort
-    from recoup_lab.audit.findings import HEADER
-    from recoup_lab.audit.page import write_audit
-    from recoup_lab.audit.summary import power_sentences
+    from recoup_lab.audit.findings import HEADER, power_sentences
+    from recoup_lab.audit.trust import write_audit
 
     known = [attack.name for attack in ATTACKS]
     for name in only or ():

@@ -253,7 +253,7 @@ def _lines() -> Callable[[int, int], None]:
 
 def _show(panels: list[Any]) -> None:
     from recoup.cli import output as out
-    from recoup_lab.experiments.tables import NOTE, tables
+    from recoup_lab.experiments.report import NOTE, tables
 
     for _, table in tables(panels):
         marked = [

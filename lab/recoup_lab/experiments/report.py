@@ -1,27 +1,189 @@
-"""Everything that is made from finished runs: tables, page, figures, and a summary for machines."""
+"""Everything that is made from finished runs: tables for terminals and pages, figures, and a summary for machines."""
 
 from __future__ import annotations
 
+import base64
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from recoup._files import write_whole
 from recoup.plots import png
 from recoup.privacy.statement import NOT_PRIVATE
-from recoup_lab.experiments import figures, tables
+from recoup.version import __version__
+from recoup_lab.experiments import figures
+from recoup_lab.experiments.peers import LABEL, SOURCE
 from recoup_lab.experiments.results import Result
 from recoup_lab.experiments.run import METRICS, Metric
-from recoup_lab.experiments.summary import Panel, summarise
+from recoup_lab.experiments.summary import (
+    DATA_FREE,
+    LAST_ITERATE,
+    TITLES,
+    Panel,
+    Ratio,
+    Score,
+    method_title,
+    summarise,
+)
+from recoup_lab.pages import Table, markdown
+
+NOTE = (
+    f"{NOT_PRIVATE}, and scores computed on the records. Mean within-cluster sum of squares ± standard error over "
+    "seeds."
+)
+_BOLD = "In bold: the best private method of a line."
+_SET = "set (non-private)"
+PEER_NOTE = f"{LABEL}: figures of {SOURCE}; measured elsewhere on the same records, not run here."
+
+
+def score_table(panels: Sequence[Panel], metric: Metric) -> Table:
+    """The mean score of every method in a metric: a row is a set at an epsilon; no rows if nothing was run in it."""
+    shown = [panel for panel in panels if panel.metric == metric]
+    methods = list(dict.fromkeys(name for panel in shown for name in panel.methods))
+    with_peers = any(panel.peers for panel in shown)
+    header = [_SET, "epsilon", *map(method_title, methods), method_title(DATA_FREE)]
+    header += [LABEL] if with_peers else []
+    rows, best = [], []
+    for panel in shown:
+        for epsilon in panel.epsilons:
+            scores = [panel.scores.get(name, {}).get(epsilon) for name in methods]
+            row = [_set(panel), f"{epsilon:g}", *map(_cell, scores), _cell(panel.scores.get(DATA_FREE, {}).get(None))]
+            row += [_number(panel.peers[epsilon]) if epsilon in panel.peers else "-"] if with_peers else []
+            rows.append(row)
+            means = {position: score.mean for position, score in enumerate(scores, start=2) if score is not None}
+            best.append(min(means, key=means.__getitem__) if means else None)
+    return Table(title=TITLES[metric], header=header, rows=rows, best=best, note=PEER_NOTE if with_peers else "")
+
+
+def ratio_table(panels: Sequence[Panel], metric: Metric) -> Table:
+    """What reading the whole transcript gives over its last iterate: ratios of WCSS, paired by transcript."""
+    shown = [panel for panel in panels if panel.metric == metric and panel.ratios]
+    methods = list(dict.fromkeys(name for panel in shown for name in panel.ratios))
+    rows, best = [], []
+    for panel in shown:
+        for epsilon in panel.epsilons:
+            ratios = [panel.ratios.get(name, {}).get(epsilon) for name in methods]
+            last = panel.scores[LAST_ITERATE].get(epsilon)
+            rows.append([_set(panel), f"{epsilon:g}", _cell(last), *map(_ratio, ratios)])
+            means = {position: ratio.mean for position, ratio in enumerate(ratios, start=3) if ratio is not None}
+            best.append(min(means, key=means.__getitem__) if means else None)
+    return Table(
+        title="The same transcripts: WCSS as a part of that of their last iterate",
+        header=[_SET, "epsilon", method_title(LAST_ITERATE), *map(method_title, methods)],
+        rows=rows,
+        best=best,
+        note="Means of ratios, seed by seed, ± standard error: below 1, post-processing helped.",
+    )
+
+
+def tables(panels: Sequence[Panel]) -> list[tuple[Metric, Table]]:
+    """All tables that have rows, with the metric that each belongs to.
+
+    >>> tables([])
+    []
+    """
+    every = [(metric, make(panels, metric)) for metric in METRICS for make in (score_table, ratio_table)]
+    return [(metric, table) for metric, table in every if table.rows]
+
+
+def in_markdown(panels: Sequence[Panel]) -> str:
+    """All tables as Markdown, each with its heading."""
+    parts = [f"{NOTE} {_BOLD}"]
+    for _, table in tables(panels):
+        rows = [
+            [f"**{cell}**" if position == place else cell for position, cell in enumerate(row)]
+            for row, place in zip(table.rows, table.best, strict=True)
+        ]
+        parts += [f"## {table.title}", markdown(table.header, rows)]
+        parts += [table.note] if table.note else []
+    return "\n\n".join(parts) + "\n"
+
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c2128; --paper: #fff; --soft: #57606a; --line: #d0d7de; --mark: #d55e00; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6edf3; --paper: #0d1117; --soft: #9aa4af; --line: #30363d; } }
+body { margin: 0 auto; max-width: 96rem; padding: 1.5rem 1rem 4rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.55 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; } p { max-width: 52rem; }
+.mark { border-left: 4px solid var(--mark); padding-left: .8rem; } .soft { color: var(--soft); font-size: .9rem; }
+img { max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; }
+th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap;
+  font-variant-numeric: tabular-nums; }
+th:first-child, td:first-child { text-align: left; }
+tr.first td { border-top: 2px solid var(--line); }
+"""
+
+
+def page(panels: Sequence[Panel], pictures: Mapping[Metric, bytes]) -> str:
+    """One HTML page with tables and figures: a PNG for each metric, held by the page itself."""
+    sections, seen = "", set[Metric]()
+    for metric, table in tables(panels):
+        sections += _section(table, None if metric in seen else pictures.get(metric))
+        seen.add(metric)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Recoup: the paper's evaluation</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<h1>The evaluation of the paper, run again</h1>
+<p class="mark">{escape(NOTE)} {escape(_BOLD)}</p>
+{sections}
+<p class="soft">Made by Recoup {escape(__version__)}.</p>
+</body>
+</html>
+"""
+
+
+def _section(table: Table, picture: bytes | None) -> str:
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
+    body, before = "", None
+    for row, place in zip(table.rows, table.best, strict=True):
+        cells = [f"<b>{escape(cell)}</b>" if i == place else escape(cell) for i, cell in enumerate(row)]
+        kind = "" if row[0] == before else ' class="first"'
+        body += f"<tr{kind}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+        before = row[0]
+    title = escape(table.title)
+    image = ""
+    if picture is not None:
+        image = f'<p><img alt="{title}" src="data:image/png;base64,{base64.b64encode(picture).decode()}"></p>'
+    note = f'<p class="soft">{escape(table.note)}</p>' if table.note else ""
+    return f"""
+<h2>{title}</h2>
+{image}
+<div class="scroll"><table aria-label="{title}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>
+{note}
+"""
+
+
+def _set(panel: Panel) -> str:
+    known = "" if panel.non_private is None else f" ({_number(panel.non_private)})"
+    return f"{panel.title}{known}"
+
+
+def _cell(score: Score | None) -> str:
+    if score is None:
+        return "-"
+    return _number(score.mean) + (f"±{_number(score.error)}" if score.n_runs > 1 else "")
+
+
+def _ratio(ratio: Ratio | None) -> str:
+    return "-" if ratio is None else f"{ratio.mean:.3f}±{ratio.error:.3f}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
 
 
 def write_report(folder: Path, results: Iterable[Result]) -> tuple[list[Panel], list[Path]]:
-    """Write `tables.md`, `index.html` and a figure for each metric.
-
-    Args:
-        folder: where to.
-        results: finished runs.
+    """Write `tables.md`, `index.html` and a figure for each metric of finished runs.
 
     Returns:
         The means over seeds, and the paths written.
@@ -31,7 +193,7 @@ def write_report(folder: Path, results: Iterable[Result]) -> tuple[list[Panel], 
     for metric in METRICS:
         if any(panel.metric == metric and panel.methods for panel in panels):
             pictures[metric] = _few_colours(png(figures.six_panels(panels, metric)))
-    files: dict[str, str | bytes] = {"tables.md": tables.markdown(panels), "index.html": tables.page(panels, pictures)}
+    files: dict[str, str | bytes] = {"tables.md": in_markdown(panels), "index.html": page(panels, pictures)}
     files |= {f"wcss-{metric}-metric.png": picture for metric, picture in pictures.items()}
     for name, content in files.items():
         write_whole(folder / name, content)

@@ -23,17 +23,17 @@ from recoup.errors import ParameterError
 from recoup.privacy.mechanism import SecureNoise
 from recoup.privacy.selection import SecureSelector
 from recoup.queries import QUERIES
-from recoup_lab.audit import page, subjects
+from recoup_lab.audit import subjects, trust
 from recoup_lab.audit.bounds import GaussianClaim, PureClaim, lower_bound, noticed_noise, proportion_limits
 from recoup_lab.audit.effort import Effort
-from recoup_lab.audit.findings import Finding
+from recoup_lab.audit.findings import Finding, power_sentences, summary_rows
 from recoup_lab.audit.law import noticed_scale, p_value, split_residuals
 from recoup_lab.audit.loss import path_loss
 from recoup_lab.audit.observed import differences, observe
 from recoup_lab.audit.reference import exact_totals, log_likelihood_ratio, unit_records
 from recoup_lab.audit.repeats import repeats_allowed
 from recoup_lab.audit.sampler import Draw, listening
-from recoup_lab.audit.summary import power_sentences, summary_rows
+from recoup_lab.pages import markers
 
 ROOT = Path(__file__).parents[3]
 
@@ -279,10 +279,10 @@ def test_only_must_name_a_group(monkeypatch):
 
 
 def test_parts_of_the_page_are_replaced_and_the_rest_stays(tmp_path):
-    begin, end = page.markers(page.ATTACKS)
+    begin, end = markers(trust.ATTACKS)
     (tmp_path / "trust.md").write_text(f"# Trust\nwords\n{begin}\nold\n{end}\nmore words\n")
-    page.write_audit(tmp_path, [finding()], quick=True, seed=0)
-    page.write_planted(tmp_path, {"half-the-noise": {"what": "half | noise", "caught": ["law: law of the noise"]}})
+    trust.write_audit(tmp_path, [finding()], quick=True, seed=0)
+    trust.write_planted(tmp_path, {"half-the-noise": {"what": "half | noise", "caught": ["law: law of the noise"]}})
     text = (tmp_path / "trust.md").read_text()
     assert "old" not in text
     assert text.startswith("# Trust\nwords\n")
@@ -292,7 +292,7 @@ def test_parts_of_the_page_are_replaced_and_the_rest_stays(tmp_path):
     assert "1 of 1 caught" in text
     (tmp_path / "trust.md").write_text(f"{end}\n{begin}\n")
     with pytest.raises(ParameterError, match="one line"):
-        page.write_audit(tmp_path, [finding()], quick=True, seed=0)
+        trust.write_audit(tmp_path, [finding()], quick=True, seed=0)
 
 
 def test_a_summary_shows_the_worst_result():

@@ -9,8 +9,8 @@ import pytest
 
 from recoup_lab.audit import overview, planted_bugs
 from recoup_lab.audit.findings import Finding
-from recoup_lab.audit.page import source_digest
 from recoup_lab.audit.planted_bugs import CONTROL, Result
+from recoup_lab.audit.trust import source_digest
 
 
 def finding(attack, target="x", *, passed=True, group="faults", result="fine", **figures):

@@ -31,6 +31,9 @@ from recoup_lab.bench.roofline import pass_load
 from recoup_lab.bench.rules import Rules
 from recoup_lab.bench.timing import race, stopwatch
 from recoup_lab.commands.bench import Which
+from recoup_lab.pages import markers
+
+BEGIN, END = markers(page.PLACE)
 
 # ---- timing and memory ----
 
@@ -309,15 +312,15 @@ def test_a_machine_that_is_busy_says_so(parts):
 
 
 def test_pages_keep_prose_and_other_parts(parts, tmp_path):
-    before = f"# Mine\nfirst\n{page.BEGIN}\nold figures\n{page.END}\nlast\n"
+    before = f"# Mine\nfirst\n{BEGIN}\nold figures\n{END}\nlast\n"
     (tmp_path / "performance.md").write_text(before)
     held, files = page.write_pages(tmp_path, [parts["inference"]])
     assert list(held) == ["inference"]
     held, files = page.write_pages(tmp_path, [parts["spark"], parts["release"]])
     assert list(held) == ["release", "inference", "spark"]  # always in this order
     text = (tmp_path / "performance.md").read_text()
-    assert text.startswith(f"# Mine\nfirst\n{page.BEGIN}\n![")
-    assert text.endswith(f"{page.END}\nlast\n")
+    assert text.startswith(f"# Mine\nfirst\n{BEGIN}\n![")
+    assert text.endswith(f"{END}\nlast\n")
     assert "old figures" not in text
     assert "## Inference" in text
     assert "## Files" not in text
@@ -331,7 +334,7 @@ def test_pages_keep_prose_and_other_parts(parts, tmp_path):
     assert (tmp_path / "performance.md").read_text() == text
 
 
-@pytest.mark.parametrize("text", ["no markers", f"{page.END}{page.BEGIN}", f"{page.BEGIN}{page.BEGIN}{page.END}"])
+@pytest.mark.parametrize("text", ["no markers", f"{END}{BEGIN}", f"{BEGIN}{BEGIN}{END}"])
 def test_a_page_without_a_place_is_left_alone(parts, tmp_path, text):
     (tmp_path / "performance.md").write_text(text)
     with pytest.raises(ParameterError, match="has no place for results"):

@@ -20,7 +20,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "RECOUP_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 from recoup_lab.audit.findings import Finding  # noqa: E402
-from recoup_lab.audit.kept import cpu_seconds, keep, show  # noqa: E402
+from recoup_lab.audit.trust import cpu_seconds, end_run  # noqa: E402
 
 FULL = {"kills": 500, "interrupts": 100, "races": 1000, "writes": 30}
 QUICK = {"kills": 25, "interrupts": 5, "races": 40, "writes": 3}
@@ -124,9 +124,7 @@ def main() -> int:
             cpu += seconds
             for finding in findings:
                 print("  " + "; ".join(finding.row()), file=sys.stderr, flush=True)
-    return show(
-        found, keep(options.output, "faults", "faults.json", found, "python -m recoup_lab.audit.faults.run", start, cpu)
-    )
+    return end_run(options.output, "faults", "faults", "recoup_lab.audit.faults.run", found, start=start, cpu=cpu)
 
 
 if __name__ == "__main__":

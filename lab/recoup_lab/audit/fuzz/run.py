@@ -19,7 +19,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "RECOUP_NUM_THREADS"):
 
 from recoup_lab.audit.findings import Finding  # noqa: E402
 from recoup_lab.audit.fuzz.workers import CHUNK, Chunk, Tally, run_chunks  # noqa: E402
-from recoup_lab.audit.kept import cpu_seconds, keep, show  # noqa: E402
+from recoup_lab.audit.trust import cpu_seconds, end_run  # noqa: E402
 
 GROUP = "bad input"
 FULL, QUICK = 1_000_000, 20_000
@@ -135,10 +135,8 @@ def main() -> int:
     n_cases = options.cases or (QUICK if options.quick else FULL)
     tallies = fuzz(n_cases, options.seed, options.only, options.processes)
     found = [*findings(tallies), control(options.seed)]
-    return show(
-        found,
-        keep(options.output, GROUP, "fuzz.json", found, "python -m recoup_lab.audit.fuzz.run", start, cpu_seconds()),
-    )
+    module, cpu = "recoup_lab.audit.fuzz.run", cpu_seconds()
+    return end_run(options.output, GROUP, "fuzz", module, found, start=start, cpu=cpu)
 
 
 def again(target: str, seed: int, number: int) -> int:

@@ -334,21 +334,19 @@ def report(tests: str, most: float) -> dict[str, Any]:
 
 def text_of(value: Mapping[str, Any]) -> str:
     """A report as Markdown."""
-    lines = [
-        "| file | mutants | killed | of these by time limit | explained | unexplained |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    for file, count in [*value["files"].items(), ("**all**", value["total"])]:
-        name = file.removeprefix("src/recoup/")
-        killed = count["killed"] + count["timeout"]
-        lines.append(
-            f"| {name if name.startswith('*') else f'`{name}`'} | {count['mutants']:,} | {killed:,} |"
-            f" {count['timeout']} | {count['explained']} | {count['survived'] + count['not tried']} |"
-        )
-    total = value["total"]
+    from recoup_lab.pages import markdown
+
+    rows, total = [], value["total"]
+    names = [f"`{file.removeprefix('src/recoup/')}`" for file in value["files"]]
+    for name, count in zip([*names, "**all**"], [*value["files"].values(), total], strict=True):
+        alive = count["survived"] + count["not tried"]
+        counts = (count["mutants"], count["killed"] + count["timeout"], count["timeout"], count["explained"], alive)
+        rows.append((name, *(f"{n:,}" for n in counts)))
+    header = ("file", "mutants", "killed", "of these by time limit", "explained", "unexplained")
     score = (total["killed"] + total["timeout"]) / total["mutants"]
     reasons: dict[str, int] = Counter(survivor["reason"] for survivor in value["survivors"] if survivor["reason"])
-    lines += [
+    lines = [
+        markdown(header, rows, range(1, 6)),
         "",
         f"{100.0 * score:.1f} % of {total['mutants']:,} mutants are killed; the last try of each, together, took "
         f"{value['process_minutes']:.0f} minutes of a process. Why the others live:",
@@ -362,12 +360,11 @@ def text_of(value: Mapping[str, Any]) -> str:
 
 def write(folder: Path, value: Mapping[str, Any]) -> None:
     """Keep a report in a folder and write its part of `trust.md`."""
-    from recoup._files import write_whole
-    from recoup_lab.audit.page import with_part
+    from recoup_lab.audit.trust import write_trust
+    from recoup_lab.pages import write_json
 
-    write_whole(folder / "data" / "mutation.json", json.dumps(value, indent=1) + "\n")
-    page = folder / "trust.md"
-    write_whole(page, with_part(page.read_text(encoding="utf-8"), "mutation", text_of(value)))
+    write_json(folder / "data" / "mutation.json", value)
+    write_trust(folder, "mutation", text_of(value))
 
 
 def main() -> int:

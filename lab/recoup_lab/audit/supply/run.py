@@ -22,7 +22,6 @@ from typing import Any, Final
 
 from recoup._files import write_whole
 from recoup.version import __version__
-from recoup_lab.audit.page import markers, with_part
 from recoup_lab.audit.supply.dependencies import (
     Package,
     all_pins,
@@ -35,11 +34,12 @@ from recoup_lab.audit.supply.dependencies import (
     stale_notes,
 )
 from recoup_lab.audit.supply.sbom import SPEC_VERSION, cleaned
+from recoup_lab.pages import markdown, markers, write_part
 from recoup_lab.tree import ROOT
 
 PAGE: Final = ROOT / "docs" / "dependencies.md"
 PART: Final = "dependencies"
-_DIRECT: Final = "| package | version | licence | used for | built | who looks after it |\n|---|---|---|---|---|---|"
+_HEADER: Final = ("package", "version", "licence", "used for", "built", "who looks after it")
 _VALIDATE: Final = """
 import sys
 from cyclonedx.schema import SchemaVersion
@@ -47,7 +47,6 @@ from cyclonedx.validation.json import JsonStrictValidator
 wrong = JsonStrictValidator(SchemaVersion.V{}).validate_str(sys.stdin.read())
 sys.exit("not valid: " + str(wrong) if wrong else 0)
 """
-_OTHERS: Final = "| package | version | licence |\n|---|---|---|"
 
 
 def tables(found: Sequence[Package], written: Mapping[str, Mapping[str, Any]]) -> str:
@@ -61,15 +60,15 @@ def tables(found: Sequence[Package], written: Mapping[str, Mapping[str, Any]]) -
     ):
         chosen = [package for package in found if (package.runs, package.direct) == (runs, direct)]
         rows = [_row(package, written[package.name] if direct else None) for package in chosen]
-        parts.append("\n".join([f"### {title}", _DIRECT if direct else _OTHERS, *rows]))
+        parts.append(f"### {title}\n{markdown(_HEADER if direct else _HEADER[:3], rows)}")
     return "\n\n".join(parts)
 
 
-def _row(package: Package, note: Mapping[str, Any] | None) -> str:
+def _row(package: Package, note: Mapping[str, Any] | None) -> list[str]:
     cells = [package.name, package.version, package.licence]
     if note is not None:
         cells += [note["purpose"], note["built"] or "not stated", note["upkeep"]]
-    return f"| {' | '.join(cells)} |"
+    return cells
 
 
 def shown(page: str) -> list[Package]:
@@ -107,8 +106,7 @@ def write_table() -> int:
     found = packages()
     wrong = [*stale_notes(pins, first | second, notes()), *refused(found)]
     if not wrong:
-        page = PAGE.read_text(encoding="utf-8")
-        write_whole(PAGE, with_part(page, PART, tables(found, notes())))
+        write_part(PAGE, "Dependencies", PART, tables(found, notes()))
         print(f"== {PAGE.relative_to(ROOT)}: {len(found)} packages, {sum(p.runs for p in found)} needed to run")
     return _end(wrong)
 
