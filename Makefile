@@ -70,7 +70,8 @@ audit: $(STAMP)  ## Attacks on Recoup and bugs that they must catch; writes docs
 	@echo "== Supply chain"
 	@$(BIN)/python -m recoup_lab.audit.supply.run check
 	@$(MAKE) --no-print-directory sbom vulnerabilities wheel
-	@echo "== All attacks"
+	@echo "== Lines that a privacy proof rests on, and all attacks"
+	@$(BIN)/python -m recoup_lab.audit.trusted -o docs
 	@$(BIN)/python -m recoup_lab.audit.overview -o docs
 
 audit-quick: $(STAMP)  ## The same with fewer tries and bugs: about two minutes, writes nothing
