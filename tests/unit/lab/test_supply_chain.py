@@ -297,6 +297,8 @@ PLACES = {"/builds/recoup", "/people/ann"}
 def test_good_packages_pass():
     wheel_check.look_into_wheel(WHEEL, SOURCE, PLACES)
     wheel_check.look_into_sdist(SDIST, SOURCE, PLACES)
+    lab = {"recoup_lab/planted/a.patch": b"p"}
+    wheel_check.look_into_wheel(lab | {"recoup_lab-0.1.dist-info/METADATA": b"m"}, lab, PLACES, "recoup_lab")
 
 
 @pytest.mark.parametrize(
@@ -311,6 +313,7 @@ def test_good_packages_pass():
         {"recoup-0.1.dist-info/METADATA": b"built in /people/ann"},
         {"recoup-0.1.dist-info/METADATA": b"from file:///somewhere"},
         {"recoup-0.1.dist-info/direct_url.json": b"{}"},
+        {"recoup_lab/__init__.py": b""},
     ],
 )
 def test_a_bad_wheel_is_refused(change):
@@ -352,6 +355,9 @@ def test_the_source_tree_has_what_the_report_needs():
     names = set(wheel_check.source_files())
     assert {f"recoup/report/template/{name}" for name in ("page.html", "style.css", "map.js")} <= names
     assert "recoup/py.typed" in names
+    assert not [name for name in names if "recoup_lab" in name]
+    lab = set(wheel_check.source_files(wheel_check.LAB))
+    assert {"recoup_lab/audit/planted/half-the-noise.patch", "recoup_lab/audit/mutation/survivors.toml"} <= lab
     assert not [name for name in names if "__pycache__" in name]
 
 

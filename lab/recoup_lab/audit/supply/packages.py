@@ -2,6 +2,7 @@
 
 What is installed is what pip resolves from the package's own metadata under the project's pins: a missing dependency, a
 file left out or a path of the machine that built it fails here, and not at a user's. Ends with code 1 if one does.
+The library comes without the lab, and works without it; the lab is a wheel of its own, which adds its commands.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from recoup_lab.audit.supply.dependencies import all_pins, normal
-from recoup_lab.tree import ROOT
+from recoup_lab.tree import LAB, ROOT
 
 SOURCE: Final = ROOT / "src" / "recoup"
 BUILD_PINS: Final = ROOT / "lab" / "requirements-build.txt"
@@ -57,9 +58,9 @@ def sdist_files(path: Path) -> dict[str, bytes]:
 
 
 def source_files(folder: Path = SOURCE) -> dict[str, bytes]:
-    """The package as it is in the source tree."""
+    """A package as it is in the source tree."""
     paths = [path for path in folder.rglob("*") if path.is_file() and not _MADE_HERE.search(path.as_posix())]
-    return {f"recoup/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in paths}
+    return {path.relative_to(folder.parent).as_posix(): path.read_bytes() for path in paths}
 
 
 def machine_paths(files: Mapping[str, bytes], places: Iterable[str]) -> list[str]:
@@ -75,18 +76,20 @@ def places_here() -> set[str]:
     return {place for place in found if place.count("/") > 1 or place == str(Path.home())} - {"/", "/usr", "/usr/local"}
 
 
-def look_into_wheel(files: Mapping[str, bytes], source: Mapping[str, bytes], places: Iterable[str]) -> None:
-    """A wheel holds the package, all of it and nothing else, and its metadata says nothing of where it was built.
+def look_into_wheel(
+    files: Mapping[str, bytes], source: Mapping[str, bytes], places: Iterable[str], package: str = "recoup"
+) -> None:
+    """A wheel holds its package, all of it and nothing else, and its metadata says nothing of where it was built.
 
     Raises:
         Wrong: it does not.
     """
-    inside = {name: content for name, content in files.items() if name.startswith("recoup/")}
+    inside = {name: content for name, content in files.items() if name.startswith(f"{package}/")}
     if inside != source:
         differ = sorted(name for name in {*inside, *source} if inside.get(name) != source.get(name))
         raise Wrong(f"the wheel's package is not the source's: {', '.join(differ[:5])}")
     about = {name: content for name, content in files.items() if name not in inside}
-    strange = [name for name in about if not re.match(r"recoup-[^/]+\.dist-info/", name)]
+    strange = [name for name in about if not re.match(rf"{package}-[^/]+\.dist-info/", name)]
     if strange:
         raise Wrong(f"the wheel holds what is not the package: {', '.join(strange[:5])}")
     named = machine_paths(files, places)
@@ -125,18 +128,20 @@ def clean_environment() -> dict[str, str]:
     }
 
 
-def run(words: Iterable[str | Path], cwd: Path | None = None, settings: Mapping[str, str] | None = None) -> str:
-    """Run a program, with some settings in its environment; returns what it printed.
+def run(
+    words: Iterable[str | Path], cwd: Path | None = None, settings: Mapping[str, str] | None = None, code: int = 0
+) -> str:
+    """Run a program, with some settings in its environment; returns what it printed, or its complaint.
 
     Raises:
-        Wrong: it failed.
+        Wrong: it ended with another code.
     """
     given = [str(word) for word in words]
     ran = subprocess.run(given, capture_output=True, text=True, env=clean_environment() | dict(settings or {}), cwd=cwd)
-    if ran.returncode:
+    if ran.returncode != code:
         said = f"{ran.stdout[-500:]}{ran.stderr[-1500:]}"
         raise Wrong(f"{' '.join(given[:6])} ... ended with code {ran.returncode}:\n{said}")
-    return ran.stdout
+    return ran.stderr if code else ran.stdout
 
 
 class Environment:
@@ -170,12 +175,11 @@ class Environment:
         return {name: value for name, value in lines if name.startswith("recoup/") and "__pycache__" not in name}
 
 
-def build(folder: Path) -> tuple[Path, Path]:
-    """Build the source distribution, and the wheel from it."""
-    words: list[str | Path] = ["--dependency-constraints-txt", BUILD_PINS, "--outdir", folder, ROOT]
-    run([sys.executable, "-m", "build", "--quiet", *words])
-    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
-    return wheel, sdist
+def build(folder: Path, project: Path = ROOT, *, only_wheel: bool = False) -> tuple[Path, ...]:
+    """Build the wheel of a project, from its source distribution if that is built, too; returns the paths of both."""
+    words: list[str | Path] = ["--dependency-constraints-txt", BUILD_PINS, "--outdir", folder, project]
+    run([sys.executable, "-m", "build", "--quiet", *(["--wheel"] if only_wheel else []), *words])
+    return (*folder.glob("*.whl"), *folder.glob("*.tar.gz"))
 
 
 def use(environment: Environment, away: Path, version: str, *, demo: bool) -> None:
@@ -200,6 +204,25 @@ def use(environment: Environment, away: Path, version: str, *, demo: bool) -> No
             raise Wrong(f"the demo's pages are not whole: {', '.join(empty) or 'no style or script'}")
 
 
+def use_lab(environment: Environment, away: Path, wheel: Path) -> None:
+    """Without the lab its commands say what to install; with it they are there.
+
+    Raises:
+        Wrong: they are not.
+    """
+    recoup = environment.folder / "bin" / "recoup"
+    if "`pip install ./lab`" not in run([recoup, "audit", "--quick"], cwd=away, code=2):
+        raise Wrong("without the lab, `recoup audit` does not say what to install")
+    environment.pip("install", "--quiet", "--no-compile", "--no-deps", wheel)
+    environment.pip("check")
+    listed = run([recoup, "--help"], cwd=away)
+    missing = [name for name in ("audit", "bench", "experiment") if f" {name} " not in listed]
+    if missing:
+        raise Wrong(f"the lab is installed, and `recoup --help` does not list {', '.join(missing)}")
+    run([recoup, "experiment", "paper", "--sets", "s1", "--methods", "data-free", "--seeds", "1", "-o", "e"], cwd=away)
+    environment.pip("uninstall", "--quiet", "--yes", "recoup-lab")
+
+
 def main() -> int:
     """Build, look, install, use; print the seconds of each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -221,6 +244,8 @@ def main() -> int:
             source, places = source_files(), places_here() | {str(folder)}
             look_into_wheel(wheel_files(wheel), source, places)
             look_into_sdist(sdist_files(sdist), source, places)
+            (lab,) = build(folder / "lab", ROOT / "lab", only_wheel=True)
+            look_into_wheel(wheel_files(lab), source_files(LAB), places, LAB.name)
             done("built and looked into")
             environment = Environment(folder / "environment")
             environment.pip("install", "--quiet", "--no-compile", "--constraint", ROOT / "requirements.txt", wheel)
@@ -230,6 +255,8 @@ def main() -> int:
             done("wheel installed with its dependencies")
             use(environment, folder / "away", version, demo=True)
             done("demo run from the wheel")
+            use_lab(environment, folder / "away", lab)
+            done("the lab installed beside it, and used")
             environment.pip("uninstall", "--quiet", "--yes", "recoup")
             leave_nothing(environment)
             environment.pip("install", "--quiet", "--no-compile", "--no-deps", sdist)
@@ -238,12 +265,12 @@ def main() -> int:
             use(environment, folder / "away", version, demo=False)
             done("source distribution installed and run")
             options.output.mkdir(parents=True, exist_ok=True)
-            for path in (wheel, sdist):
+            for path in (wheel, sdist, lab):
                 shutil.copy(path, options.output / path.name)
     except Wrong as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"== {options.output}: {wheel.name}, {sdist.name}")
+    print(f"== {options.output}: {wheel.name}, {sdist.name}, {lab.name}")
     return 0
 
 
