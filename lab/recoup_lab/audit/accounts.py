@@ -36,15 +36,7 @@ _ROOM: Final = Fraction(1, 10**6)  # of the conversion from rho to epsilon; one 
 
 
 def attack_accounts(effort: Effort, group: str) -> Iterator[Finding]:
-    """Release for one and for five records of a person from one ledger, and continue runs where they do not belong.
-
-    Args:
-        effort: how hard to try.
-        group: that the findings belong to.
-
-    Returns:
-        A finding for each algorithm and kind of noise, and for each way to continue a run.
-    """
+    """Release for one and for five records of a person from one ledger, and continue runs where they do not belong."""
     for subject in subjects():
         for mechanism in subject.mechanisms():
             yield _units(effort, group, subject, mechanism)

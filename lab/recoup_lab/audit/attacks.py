@@ -34,16 +34,9 @@ ATTACKS: Final[tuple[Attack, ...]] = (
 
 
 def run_attacks(effort: Effort, only: Iterable[str] | None = None, *, n_processes: int = 1) -> Iterator[Finding]:
-    """Run attacks one after another, or in several processes at a time.
+    """Run some groups of attacks, or all, one after another, or in several processes, the last of the table first.
 
-    Args:
-        effort: how hard to try.
-        only: names of groups; none: all.
-        n_processes: above 1, each group runs in a process of its own kind, the last ones of the table first.
-
-    Returns:
-        The findings in the order of the table, each as soon as it is there, or with its group. An attack that cannot be
-        run yields one that is broken and not passed.
+    The findings come in the order of the table. An attack that cannot be run yields one that is broken and not passed.
     """
     names = None if only is None else set(only)
     chosen = [attack for attack in ATTACKS if names is None or attack.name in names]

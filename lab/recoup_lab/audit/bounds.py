@@ -106,16 +106,10 @@ def proportion_limits(hits: ArrayLike, n: int, alarm: float) -> tuple[Array, Arr
 
 
 def lower_bound(one: Array, other: Array, claim: Claim, alarm: float) -> Bound:
-    """Bound a claim from below by the event that tells two neighbours apart best.
+    """Bound a claim from below by the event that tells two neighbours apart best, in either direction.
 
-    Args:
-        one: (n, s) statistics of releases of one table.
-        other: (n, s) the same statistics for its neighbour.
-        claim: what is promised.
-        alarm: the probability that the bound exceeds a claim that is true.
-
-    Returns:
-        The larger of the bounds of both directions; it may be negative, which says nothing.
+    `one` and `other` are (n, s) statistics of releases of either table; with the probability `alarm` the bound exceeds
+    a claim that is true. It may be negative, which says nothing.
     """
     n_pilot = int(len(one) * _PILOT)
     best: Bound | None = None
@@ -152,15 +146,9 @@ def _best_event(a: Array, b: Array, claim: Claim, alarm: float) -> Event:
 
 
 def noticed_noise(claim: Claim, n: int, alarm: float) -> float:
-    """How much of the claimed noise may be left so that a bound still notices, 99 times in 100.
+    """The largest factor of the claimed noise at which a bound from n releases of each table notices, 99 times in 100.
 
-    Args:
-        claim: a claim that one value attains: Laplace noise for `PureClaim`, Gaussian noise for `GaussianClaim`.
-        n: releases of each table.
-        alarm: of the bound.
-
-    Returns:
-        The largest factor of the noise at which the bound exceeds the claim even with unlucky counts.
+    Of claims that one value attains: Laplace noise for `PureClaim`, Gaussian noise for `GaussianClaim`.
 
     >>> 0.5 < noticed_noise(PureClaim(1.0), 4000, 1e-6) < 0.9
     True

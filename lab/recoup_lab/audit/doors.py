@@ -47,13 +47,7 @@ Judge = Callable[[Released, Heard, Terms, Fraction], list[str]]
 def attack_doors(effort: Effort, group: str, judge: Judge) -> Iterator[Finding]:
     """Release by every estimator and command, with terms that are not the defaults.
 
-    Args:
-        effort: how hard to try.
-        group: that the findings belong to.
-        judge: from what was released and heard, the terms, and the part of the claim that was spent, to problems.
-
-    Returns:
-        A finding for each way and kind of noise.
+    `judge` goes from what was released and heard, the terms, and the part of the claim that was spent, to problems.
     """
     table = ordinary_table(BOX, 40, effort.rng(11))
     for mechanism in ("laplace", "gaussian"):

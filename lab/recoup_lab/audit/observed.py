@@ -21,15 +21,9 @@ _HEX_NAME = re.compile(r"\b[0-9a-f]{32}\b")  # the name of a run or of a ledger,
 
 
 def observe(work: Callable[[Path], Observation], folder: Path, *, held: int) -> Observation:
-    """Do some work in an empty folder with the samplers' answers held fixed, and note all that can be seen.
+    """Do some work in an empty folder with the samplers' answers held, and note by name all that can be seen.
 
-    Args:
-        work: gets the folder; what it returns is visible, too.
-        folder: an empty one.
-        held: the seed of the held answers.
-
-    Returns:
-        Observations by name. What differs between two tables came past the noise.
+    What the work returns is visible, too. What differs between two tables came past the noise.
     """
     out, err = io.StringIO(), io.StringIO()
     seen: Observation = {}

@@ -53,15 +53,7 @@ def _onto_l2(row: Array, radius: float) -> Array:
 
 
 def exact_totals(answered: Round, records: Array) -> Array:
-    """What a round's integers would be without noise, for unit records.
-
-    Args:
-        answered: the round, whose query and units are public.
-        records: (n, d), from `unit_records`.
-
-    Returns:
-        (size,) whole numbers.
-    """
+    """What a round's integers would be without noise, for unit records; the round's query and units are public."""
     if len(records) == 0:
         return np.zeros(answered.query.size)
     rows = answered.query.contribution(records)

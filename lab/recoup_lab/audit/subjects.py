@@ -221,16 +221,7 @@ def ordinary_table(domain: Domain, n: int, rng: np.random.Generator) -> Array:
 
 
 def neighbours(domain: Domain, *, n_records: int = 1, rng: np.random.Generator) -> dict[str, Neighbours]:
-    """Pairs of tables chosen to hurt: what one person adds is at the worst places, or is no record at all.
-
-    Args:
-        domain: the bounds.
-        n_records: how many records the person holds.
-        rng: for the ordinary records around.
-
-    Returns:
-        The pairs, by what is special about them.
-    """
+    """Pairs of tables chosen to hurt: what one person adds is at the worst places, or is no record at all."""
     d = domain.n_columns
     low, high = np.array(domain.low), np.array(domain.high)
     few, none = ordinary_table(domain, 12, rng), np.empty((0, d))

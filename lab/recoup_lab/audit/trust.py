@@ -65,15 +65,7 @@ def write_audit(folder: Path, findings: Sequence[Finding], *, quick: bool, seed:
 
 
 def write_planted(folder: Path, planted: Mapping[str, Any]) -> list[Path]:
-    """Keep which planted bugs were caught by what, and write their part of `trust.md`.
-
-    Args:
-        folder: beside the results of the audit.
-        planted: by bug: `what` it does, and `caught`: the attacks, as "group: attack", that found it.
-
-    Returns:
-        The paths written.
-    """
+    """Keep bugs: `what` each does, and the attacks, "group: attack", by which it was `caught`; write their part."""
     return _write(folder, "planted.json", {"recoup": __version__, "source": source_digest(), "bugs": dict(planted)})
 
 

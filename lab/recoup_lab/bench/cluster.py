@@ -115,16 +115,9 @@ def simulate_round(
 ) -> SimulatedRound:
     """Hand tasks to cores as these become free; a failed one waits behind all others and is tried again.
 
-    Args:
-        job: what to do.
-        cost: of a partition.
-        rng: harmless randomness.
-        failure: the probability that an attempt fails, somewhere between its start and its end.
-        spread: of the logarithm of a task's time.
-
-    Returns:
-        How the round went. A failed attempt changes the time and never the answer: totals are integers, and only what a
-        finished task reports is added.
+    An attempt fails with a probability, somewhere between its start and its end; `spread` is that of the logarithm of a
+    task's time. A failed attempt changes the time and never the answer: totals are integers, and only what a finished
+    task reports is added.
 
     >>> job = Job(n_records=10**8, n_columns=10, n_clusters=15, n_rounds=5, n_cores=7)
     >>> cost = PartitionCost(per_record=1e-6, per_task=0.5)
@@ -160,20 +153,9 @@ def project(
     row_bytes: float = ROW_BYTES,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """A release of five rounds at every size, on every number of cores.
+    """A release of five rounds at every size, on every number of cores: one row for each size.
 
-    Args:
-        cost: of a partition.
-        sizes: numbers of records.
-        cores: numbers of cores.
-        n_columns: d.
-        n_clusters: K.
-        row_bytes: of a total on its way to the reduce.
-        seed: of the simulation.
-
-    Returns:
-        One row a size: tasks, bytes, core hours, and for each number of cores the minutes of all rounds by formula and
-        by simulation.
+    It has tasks, bytes, core hours, and by number of cores the minutes of all rounds by formula and by simulation.
     """
     rng, rows = np.random.default_rng(seed), []
     for n in sizes:

@@ -10,16 +10,7 @@ _CHUNK = 2**18
 
 
 def blobs(n_records: int, n_columns: int, n_clusters: int, *, seed: int = 0) -> Array:
-    """Make clusters of width 0.08 at random places.
-
-    Args:
-        n_records: how many rows.
-        n_columns: how many columns.
-        n_clusters: how many clusters.
-        seed: the same seed makes the same records.
-
-    Returns:
-        (n_records, n_columns), within [-1, 1].
+    """Make (n_records, n_columns) records in clusters of width 0.08 at random places within [-1, 1].
 
     >>> blobs(5, 2, 3).shape
     (5, 2)

@@ -53,14 +53,7 @@ class Diffprivlib:
 
 @contextmanager
 def running_diffprivlib(python: str | None, folder: Path) -> Iterator[Diffprivlib | None]:
-    """Start diffprivlib and end it afterwards.
-
-    Args:
-        python: an interpreter that has diffprivlib; None: there is none.
-        folder: for records on their way.
-
-    Returns:
-        A context with the running library, or None.
+    """Start diffprivlib in an interpreter that has it, and end it afterwards; None: there is none.
 
     Raises:
         ParameterError: the interpreter cannot be started, or has no diffprivlib.

@@ -32,14 +32,7 @@ class Growth:
 
 
 def fit_growth(shapes: Sequence[Mapping[str, float]], seconds: Sequence[float]) -> Growth:
-    """Fit one exponent to each factor, all of them jointly.
-
-    Args:
-        shapes: the factors of each measurement, such as numbers of records, columns and clusters.
-        seconds: what each took.
-
-    Returns:
-        The power law with the least squared difference of logarithms.
+    """Fit one exponent to each factor, such as numbers of records and clusters, by least squares of logarithms.
 
     Raises:
         ParameterError: the measurements cannot tell the factors apart, for example because one never varies.

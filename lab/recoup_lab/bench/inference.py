@@ -58,14 +58,7 @@ def shapes(quick: bool) -> list[Shape]:
 
 
 def measure_inference(rules: Rules) -> Part:
-    """Time the maximum-entropy estimator and the sampler.
-
-    Args:
-        rules: sizes, clock and cores.
-
-    Returns:
-        A race for each shape; in the facts, growth with the number of released values.
-    """
+    """Time the maximum-entropy estimator and the sampler; in the facts, growth with the number of released values."""
     with rules.cores():
         return _measured(rules)
 

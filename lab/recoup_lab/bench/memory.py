@@ -20,14 +20,10 @@ _MEGABYTE = 2.0**20
 
 
 def peak_growth(prepare: Callable[..., Callable[[], object]], *arguments: Any) -> float:
-    """Megabytes by which one piece of work raises the peak memory of a fresh process.
+    """Megabytes by which one piece of work raises the resident memory of a fresh process above what was there before.
 
-    Args:
-        prepare: a module's function that imports and makes what the work needs, and returns the work.
-        arguments: for it, as JSON can carry them.
-
-    Returns:
-        The peak of resident memory during the work, less what was resident before it.
+    `prepare` is a module's function that imports and makes what the work needs, and returns the work; its arguments are
+    such as JSON can carry.
     """
     command = [sys.executable, "-m", __name__, prepare.__module__, prepare.__name__, json.dumps(arguments)]
     result = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)

@@ -25,12 +25,9 @@ _TITLES: Final[dict[PartName, str]] = {
 
 
 def write_pages(folder: Path, parts: Iterable[Part]) -> tuple[dict[PartName, Part], list[Path]]:
-    """Add parts to what a folder holds, and write its pages and picture again.
+    """Add newly measured parts to what a folder holds, and write its pages and picture again.
 
-    Args:
-        folder: with `performance.md` and `cluster.md`, whose text between markers is replaced, or without them; parts
-            that an older version measured, and that cannot be shown any more, are dropped.
-        parts: newly measured.
+    Parts that an older version measured, and that cannot be shown any more, are dropped.
 
     Returns:
         All parts that the folder now holds, and the paths written.

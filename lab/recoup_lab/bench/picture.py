@@ -23,14 +23,7 @@ _STYLES = {
 
 
 def picture(parts: Mapping[PartName, Part]) -> bytes:
-    """Draw what was measured.
-
-    Args:
-        parts: by name, at least one of them.
-
-    Returns:
-        The bytes of a PNG: release by records, inference by released values, and records a second of a round.
-    """
+    """A PNG of what was measured: release by records, inference by released values, records per second of a round."""
     panels: list[tuple[Any, Part]] = []
     if "release" in parts:
         panels.append((_draw_release, parts["release"]))

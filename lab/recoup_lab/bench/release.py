@@ -38,12 +38,7 @@ MOST_FOR_MINI_BATCH: Final = 1_000_000
 def measure_release(rules: Rules, *, diffprivlib: str | None = None) -> Part:
     """Time releases over a grid of shapes, and what else takes as many rounds.
 
-    Args:
-        rules: sizes, clock and cores.
-        diffprivlib: an interpreter that has diffprivlib; None: not measured.
-
-    Returns:
-        A race for each shape; in the facts: growth, peak memory, and how close a pass is to the machine's limits.
+    In the facts: growth, peak memory, and how close a pass is to the machine's limits.
     """
     with rules.cores():
         return _measured(rules, diffprivlib)
@@ -164,13 +159,7 @@ def _works(name: str, x: Array, n_clusters: int) -> Callable[[], object]:
 def plain_lloyd(x: Array, centers: Array, n_rounds: int) -> Array:
     """Lloyd's iteration as one would write it with NumPy alone, in blocks so that memory stays bounded.
 
-    Args:
-        x: (n, d) records.
-        centers: (k, d) to start from.
-        n_rounds: iterations.
-
-    Returns:
-        The last centres; an empty cluster keeps its own.
+    An empty cluster keeps its centre.
 
     >>> plain_lloyd(np.array([[0.0], [1.0], [5.0]]), np.array([[0.0], [4.0]]), 2).ravel()
     array([0.5, 5. ])

@@ -79,14 +79,10 @@ class Point:
 
 
 def measure_roofline(rules: Rules) -> dict[str, Any]:
-    """Measure bandwidth, arithmetic, and the two kernels of a release.
+    """Measure the two kernels of a release, and what the machine can do.
 
-    Args:
-        rules: sizes, clock and cores.
-
-    Returns:
-        "bandwidth" (bytes a second that all cores read together), "copy" (bytes a second of a copy, both ways),
-        "arithmetic" (single-precision operations a second of all cores without fused multiply-add), and "points".
+    "bandwidth": bytes per second that all cores read together; "copy": of a copy, both ways; "arithmetic":
+    single-precision operations per second of all cores without fused multiply-add.
     """
     n_values = 2_000_000 if rules.quick else 40_000_000
     limits = _limits(n_values, rules)

@@ -13,16 +13,7 @@ from recoup_lab.bench.streaming import measure_streaming
 
 
 def run_parts(names: Iterable[PartName], rules: Rules, *, diffprivlib: str | None = None) -> Iterator[Part]:
-    """Measure parts one after another.
-
-    Args:
-        names: which ones.
-        rules: sizes, clock and cores.
-        diffprivlib: an interpreter that has diffprivlib, if there is one.
-
-    Returns:
-        Each part as soon as it is measured.
-    """
+    """Measure parts one after another."""
     for name in names:
         if name == "release":
             yield measure_release(rules, diffprivlib=diffprivlib)

@@ -38,13 +38,8 @@ _CORES: Final = (100, 1000, 10_000)
 def measure_spark(rules: Rules, *, session: Any = None) -> Part:
     """Time rounds on Spark and partitions without it, and project what a cluster would take.
 
-    Args:
-        rules: sizes; Spark is on the clock and on all cores whatever they say, for its time is that of other processes.
-        session: a classic Spark session; None: one is started if PySpark and Java are there, and stopped afterwards.
-
-    Returns:
-        A race for each table and partitioning, whose facts say whether totals agree; in the facts, costs of a partition
-        and the projection. Without Spark the races are missing, and a note says so.
+    Spark is on the clock and on all cores whatever the rules say, for its time is that of other processes. Without a
+    session, a classic one is started if PySpark and Java are there; if not, there are no races, and a note says so.
     """
     quick, machine = rules.quick, describe_machine(replace(rules, one_core=False))
     n_records = rules.size(4_000_000, 400_000) // 4
@@ -77,15 +72,7 @@ def what_is_missing() -> str | None:
 
 
 def partition_cost(sizes: tuple[int, ...], *, repeats: int = 5) -> PartitionCost:
-    """What a partition costs one core of a worker, without Spark: fitted to partitions of several sizes.
-
-    Args:
-        sizes: records of the partitions, at least two different ones.
-        repeats: turns of the race.
-
-    Returns:
-        Seconds for each record and for each partition.
-    """
+    """What a partition costs one core of a worker, without Spark: fitted to partitions of several sizes."""
     query, factors = question()
     task = (__version__, query.to_json(), bounds().to_json(), factors.tolist())
 
@@ -159,13 +146,9 @@ def _stages(spark: Any) -> list[tuple[int, int]]:
 
 
 def cost_of_races(races: list[Race]) -> PartitionCost:
-    """Fit the model of `cluster.round_seconds` to rounds on Spark: waves of tasks of one size.
+    """Fit the model of `cluster.round_seconds` to rounds on Spark, waves of tasks of one size, by relative errors.
 
-    Args:
-        races: of several sizes and partitionings.
-
-    Returns:
-        The cost with the least squared relative error, none of its parts below zero.
+    No part of the cost is below zero.
 
     >>> shapes = [(1000, 1), (1000, 4), (9000, 4), (9000, 8)]
     >>> times = [2.0 + -(-p // 2) * (0.5 + n / p * 0.001) for n, p in shapes]

@@ -33,14 +33,7 @@ _FILE_ROWS: Final = 1_000_000
 
 
 def measure_streaming(rules: Rules) -> Part:
-    """Time one round of k-means over files, and measure its memory.
-
-    Args:
-        rules: sizes, clock and cores.
-
-    Returns:
-        A race for each type of the columns; its facts hold megabytes of peak memory.
-    """
+    """Time one round of k-means over files of two types, and measure its peak memory in megabytes."""
     with rules.cores():
         return _measured(rules)
 

@@ -12,14 +12,7 @@ Contestant: TypeAlias = Callable[[], float]  # works once, and returns the secon
 
 
 def stopwatch(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> Contestant:
-    """Turn work into a contestant.
-
-    Args:
-        work: what to time.
-        clock: what counts as seconds.
-
-    Returns:
-        A function that works once and returns the seconds.
+    """Turn work into a contestant, timed by some clock.
 
     >>> stopwatch(lambda: sum(range(10)))() >= 0.0
     True
@@ -34,15 +27,9 @@ def stopwatch(work: Callable[[], object], clock: Callable[[], float] = time.perf
 
 
 def race(contestants: Mapping[str, Contestant], *, repeats: int = 5, patience: float = 10.0) -> dict[str, float]:
-    """Time contestants in turns, so that whatever else the machine does hinders all of them alike.
+    """Time contestants in turns, so that whatever else the machine does hinders all of them alike; returns the best.
 
-    Args:
-        contestants: by name.
-        repeats: turns at most.
-        patience: seconds after which no further turn begins.
-
-    Returns:
-        The best seconds of each.
+    No further turn begins after `patience` seconds.
 
     Guarantees: every contestant has had the same number of turns, at least one, and every turn begins with another one.
 

@@ -120,14 +120,7 @@ for _entry in (
 
 
 def check_folder(entries: tuple[DataSet, ...], folder: Path) -> list[str]:
-    """Find out which sets are in a folder.
-
-    Args:
-        entries: the sets that are wanted.
-        folder: where their files should be.
-
-    Returns:
-        A sentence for each set that is missing there and will be generated.
+    """A sentence for each wanted set that is missing in a folder and will be generated.
 
     Raises:
         DataError: there is no such folder, none of the sets is in it, or a missing one cannot be generated.
@@ -153,14 +146,7 @@ def check_folder(entries: tuple[DataSet, ...], folder: Path) -> list[str]:
 
 
 def load(entry: DataSet, folder: Path | None) -> LoadedSet:
-    """Read a set from its file, or generate it where there is none.
-
-    Args:
-        entry: which set.
-        folder: where its file may be; none to generate it.
-
-    Returns:
-        Records and bounds.
+    """Read a set from its file in a folder, or generate it where there is none.
 
     Raises:
         DataError: the file has another shape, or holds something else than finite numbers.

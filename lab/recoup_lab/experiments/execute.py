@@ -41,15 +41,7 @@ class Failure:
 
 
 def execute(method: Method, run: Run) -> Result | Failure:
-    """Run a method and score what it returns.
-
-    Args:
-        method: the method.
-        run: what it is given.
-
-    Returns:
-        The finished run, or what went wrong.
-    """
+    """Run a method and score what it returns."""
     try:
         return _executed(method, run)
     except Exception as error:

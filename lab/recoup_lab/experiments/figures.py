@@ -50,14 +50,7 @@ _FURTHER = tuple(_Style(color, marker, "-.") for color, marker in zip((BLUE, RED
 
 
 def six_panels(panels: Sequence[Panel], metric: Metric) -> Any:
-    """Draw the figure of one metric.
-
-    Args:
-        panels: of any metrics.
-        metric: which one to draw.
-
-    Returns:
-        A matplotlib figure with a panel for each set.
+    """Draw the figure of one metric, with a panel for each set.
 
     Raises:
         ParameterError: nothing was run in the metric.
@@ -94,16 +87,7 @@ def six_panels(panels: Sequence[Panel], metric: Metric) -> Any:
 
 
 def plot_panel(ax: Any, panel: Panel, styles: dict[str, _Style] | None = None) -> Any:
-    """Draw one set: a line for each private method, level lines for the baselines, rings for quoted peers.
-
-    Args:
-        ax: the axes.
-        panel: what to draw.
-        styles: of the lines, where several panels share them.
-
-    Returns:
-        The axes.
-    """
+    """Draw one set: a line for each private method, level lines for the baselines, rings for quoted peers."""
     styles = _styles([panel]) if styles is None else styles
     low, high = _range(panel)
     # Side by side, so that error bars do not hide each other.

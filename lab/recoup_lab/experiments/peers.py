@@ -46,15 +46,7 @@ _QUOTED: dict[Metric, dict[str, Quoted]] = {
 
 
 def best_peer(metric: Metric, name: str, non_private: float | None) -> dict[float, float]:
-    """The best peer's mean WCSS at each epsilon at which there is one.
-
-    Args:
-        metric: "paper" or "user".
-        name: of the data set.
-        non_private: what non-private k-means scores here; none if it was not run.
-
-    Returns:
-        Epsilon to WCSS; empty for other records than the peers were measured on.
+    """The best peer's mean WCSS by epsilon; empty on other records than those that the peers were measured on.
 
     >>> best_peer("user", "s1", 41.2)[1.0], best_peer("user", "s1", 60.0)
     (104, {})

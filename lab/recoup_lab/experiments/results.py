@@ -141,14 +141,7 @@ class RunStore:
 
 
 def write_results(folder: Path, results: Sequence[Result]) -> list[Path]:
-    """Write runs as `runs.csv` and `runs.parquet`, whole or not at all.
-
-    Args:
-        folder: where to.
-        results: the runs.
-
-    Returns:
-        The two paths.
+    """Write runs as `runs.csv` and `runs.parquet`, whole or not at all; returns both paths.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -179,13 +172,7 @@ def write_parquet(path: Path, results: Sequence[Result]) -> None:
 
 
 def read_results(path: Path) -> list[Result]:
-    """Read runs back from a CSV or Parquet file that `write_results` wrote.
-
-    Args:
-        path: the file.
-
-    Returns:
-        The runs; of two that are the same, the later one.
+    """Read runs back from a CSV or Parquet file that `write_results` wrote; of two that are the same, the later one.
 
     Raises:
         UnreadableFileError: there is no such file.

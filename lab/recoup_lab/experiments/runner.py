@@ -177,8 +177,7 @@ def finished_runs(folder: Path) -> list[Result]:
 def load_extension(path: Path) -> None:
     """Run a Python file that adds methods or sets; twice is the same as once.
 
-    Args:
-        path: the file. Its functions are known to other processes by a name that follows from the path.
+    Its functions are known to other processes by a name that follows from its path.
 
     Raises:
         ParameterError: there is no such file, or it cannot be loaded.

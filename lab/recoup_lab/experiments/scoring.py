@@ -7,15 +7,9 @@ from recoup.queries.cells import VoronoiQuery
 
 
 def wcss(unit: Array, centers: Array, domain: Domain) -> float:
-    """The sum of squared distances from records to their nearest centre.
+    """The sum of squared distances from records to their nearest centre, in a domain's units.
 
-    Args:
-        unit: (n, d) records, mapped to the domain of the metric.
-        centers: (k, d), in the user's units; they are mapped as records are.
-        domain: of the metric.
-
-    Returns:
-        WCSS in the domain's units.
+    Records are (n, d), mapped to the domain already; centres (k, d), in the user's units.
 
     >>> import numpy as np
     >>> from recoup.domain import Box

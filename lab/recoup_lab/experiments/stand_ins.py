@@ -23,14 +23,7 @@ def _table(name: str, columns: dict[str, tuple[float, float]], n_clusters: int, 
 
 
 def two_states(seed: int = 0, n_records: int = 16_281) -> GeneratedTable:
-    """Make places in two states that are far apart, dense in towns and thin between them, like the set TIGER.
-
-    Args:
-        seed: the same seed makes the same table.
-        n_records: how many rows.
-
-    Returns:
-        Longitude and latitude.
+    """Places in two states that are far apart, dense in towns and thin between them, like the set TIGER.
 
     >>> two_states(n_records=100).rows.shape
     (100, 2)
@@ -50,14 +43,7 @@ def two_states(seed: int = 0, n_records: int = 16_281) -> GeneratedTable:
 
 
 def colours(seed: int = 0, n_records: int = 33_925) -> GeneratedTable:
-    """Make the distinct colours of a photograph: a few materials from shadow to light, like the set Image.
-
-    Args:
-        seed: the same seed makes the same table.
-        n_records: how many rows, all different.
-
-    Returns:
-        Red, green and blue, whole numbers from 0 to 255.
+    """The distinct colours of a photograph: a few materials from shadow to light, like the set Image.
 
     >>> colours(n_records=100).columns
     ('red', 'green', 'blue')
@@ -75,14 +61,7 @@ def colours(seed: int = 0, n_records: int = 33_925) -> GeneratedTable:
 
 
 def census(seed: int = 0, n_records: int = 48_842) -> GeneratedTable:
-    """Make six columns with spikes, long tails and many zeros, like the numeric columns of the set Adult.
-
-    Args:
-        seed: the same seed makes the same table.
-        n_records: how many rows.
-
-    Returns:
-        Age, sampling weight, years of education, capital gain and loss, hours a week.
+    """Six columns with spikes, long tails and many zeros, like the numeric columns of the set Adult.
 
     >>> census(n_records=100).rows.shape
     (100, 6)
@@ -110,14 +89,7 @@ def census(seed: int = 0, n_records: int = 48_842) -> GeneratedTable:
 
 
 def components(seed: int = 0, n_records: int = 26_733) -> GeneratedTable:
-    """Make ten principal components of shrinking size over three overlapping groups, like the set Lifesci.
-
-    Args:
-        seed: the same seed makes the same table.
-        n_records: how many rows.
-
-    Returns:
-        Ten columns around zero.
+    """Ten principal components of shrinking size over three overlapping groups, like the set Lifesci.
 
     >>> components(n_records=100).n_clusters
     3

@@ -90,13 +90,7 @@ _Cells = dict[str, dict[float | None, list[Result]]]
 
 
 def summarise(results: Iterable[Result]) -> list[Panel]:
-    """Average runs over their seeds.
-
-    Args:
-        results: finished runs.
-
-    Returns:
-        A panel for each set and metric: the paper's metric first, sets in the order of the list.
+    """Average runs over their seeds: a panel for each set and metric, the paper's metric first, sets in their order.
 
     Guarantees: records with another digest make another panel, and so does another version of Recoup, which is then
     named: results of different tables or versions are never averaged.

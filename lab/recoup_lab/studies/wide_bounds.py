@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from recoup import PrivateKMeans
-from recoup.inference import significance
+from recoup.maxent import significance
 
 SETS = (  # columns, records, clusters, epsilon
     (1, 3000, 3, 0.5),

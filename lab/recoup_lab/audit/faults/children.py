@@ -82,16 +82,11 @@ def child(
     witness: Path | None = None,
     plant: Callable[[], None] | None = None,
 ) -> Ended:
-    """Do something in a forked child and wait for its end.
+    """Do something in a forked child and wait for its end; what it returns is sent back.
 
-    Args:
-        act: what to do; what it returns is sent back.
-        fate: when to end it.
-        witness: a file that gets a line for each draw of noise, as soon as it is drawn.
-        plant: changes the code in the child first: a planted bug.
-
-    Returns:
-        How it ended. One that hangs is killed, and its code is -1; one that leaves processes behind has the code -2.
+    `fate` says when to end it; `witness` is a file that gets a line for each draw of noise, as soon as it is drawn;
+    `plant` changes the code in the child first. One that hangs is killed, and its code is -1; one that leaves processes
+    behind has the code -2.
     """
     fate = fate or Fate()
     reading, writing = os.pipe()

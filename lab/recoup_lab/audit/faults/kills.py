@@ -21,17 +21,7 @@ GROUP: Final = "faults"
 
 
 def killed(names: list[str] | None, n: int, seed: int, by: int = signal.SIGKILL) -> list[Finding]:
-    """End scenarios at random points.
-
-    Args:
-        names: of the scenarios; none: all.
-        n: how many are to be hit, over all scenarios of the table.
-        seed: of the points.
-        by: the signal.
-
-    Returns:
-        A finding for each scenario.
-    """
+    """End scenarios, or all, at random points by a signal; n are to be hit, over all scenarios of the table."""
     found = []
     for name, (scenario, part) in scenarios().items():
         # What takes seconds is left out where few are asked for.

@@ -113,18 +113,7 @@ def _run(jobs: list[tuple[str, Path]], who: int, barrier: Any, connection: Any, 
 
 
 def races(n: int, seed: int, folder: Path, *, only: str | None = None, plant: Any = None) -> list[Finding]:
-    """Hold so many races.
-
-    Args:
-        n: in all.
-        seed: of the instants.
-        folder: for the ledgers.
-        only: one kind.
-        plant: changes the code of both processes: a planted bug.
-
-    Returns:
-        A finding for each kind.
-    """
+    """Hold n races, of all kinds or one; `plant` changes the code of both processes."""
     templates = _templates(folder)
     chosen = {kind: part for kind, (_, _, _, part) in KINDS.items() if only in (None, kind)}
     jobs: list[tuple[str, Path]] = []

@@ -112,9 +112,6 @@ class Guard:
             errors: the typed errors that it may raise.
             own: the names of the case's own files.
             large: such files may need all memory, which they may be refused for.
-
-        Returns:
-            What became of it.
         """
         self._own, self._active = own, True
         self._broken.clear()

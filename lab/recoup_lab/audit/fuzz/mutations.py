@@ -183,16 +183,7 @@ def copied(value: Any) -> Any:
 
 
 def spoilt(value: Any, rng: Random, other: Any = None) -> Any:
-    """A copy of a JSON value with one to a few changes.
-
-    Args:
-        value: a valid one.
-        rng: of the case.
-        other: another valid one, parts of which may be put in.
-
-    Returns:
-        The copy.
-    """
+    """A copy of a JSON value with one to a few changes; parts of another valid one may be put in."""
     top = [copied(value)]
     for _ in range(_how_many(rng)):
         holder, key = _place(top, rng)

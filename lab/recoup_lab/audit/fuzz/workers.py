@@ -94,18 +94,9 @@ def run_chunks(
     n_processes: int = 2,
     seconds: float = 10.0,  # on a machine that others use too
 ) -> Iterator[tuple[Chunk, Tally]]:
-    """Run chunks of cases in processes of their own.
+    """Run chunks of cases in processes that make their targets themselves; yields each chunk when it is done.
 
-    Args:
-        chunks: in order.
-        seed: of all cases.
-        targets: makes the targets, in each process.
-        n_processes: at a time.
-        seconds: for one case.
-
-    Returns:
-        Each chunk when it is done. After a crash or a standstill the case is a finding, and the rest of its chunk is
-        run all the same.
+    After a crash, or a case that takes too many seconds, the case is a finding, and the rest of its chunk is run.
     """
     waiting = list(chunks)[::-1]
     workers = [_Worker(seed, targets, seconds) for _ in range(min(n_processes, len(waiting)))]

@@ -120,12 +120,7 @@ def check() -> int:
 
 
 def write_sbom(tool: Path, output: Path) -> int:
-    """Write the bill of materials of what Recoup needs to run.
-
-    Args:
-        tool: the program `cyclonedx-py`.
-        output: the file to write.
-    """
+    """Write the bill of materials of what Recoup needs to run, by the program `cyclonedx-py`."""
     with tempfile.TemporaryDirectory() as folder:
         raw = Path(folder) / "sbom.json"
         command = [tool, "environment", sys.executable, "--pyproject", ROOT / "pyproject.toml", "--mc-type", "library"]
@@ -161,11 +156,9 @@ def judged(report: Mapping[str, Any], n_pins: int) -> tuple[int, list[str]]:
 
 
 def vulnerabilities(tool: Path, seconds: int) -> int:
-    """Ask an advisory service about every pin, those of tools too; without a network, say so and end with code 0.
+    """Ask an advisory service, by the program `pip-audit`, about every pin, those of tools too.
 
-    Args:
-        tool: the program `pip-audit`.
-        seconds: to wait for one answer.
+    Without a network it says so and ends with code 0.
 
     Raises:
         ValueError: the tool failed, and not for want of a network.

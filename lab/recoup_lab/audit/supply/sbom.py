@@ -21,15 +21,7 @@ _PATH: Final = re.compile(r"(?:^|[\s\"'(=])(?:/[A-Za-z0-9._-]+/|~/|[A-Za-z]:\\)"
 
 
 def cleaned(document: Mapping[str, Any], pins: Mapping[str, str], version: str) -> dict[str, Any]:
-    """A bill of materials of exactly the packages that run, without addresses and paths.
-
-    Args:
-        document: as `cyclonedx-py environment` wrote it.
-        pins: the packages that run, with their versions.
-        version: of Recoup.
-
-    Returns:
-        The document to publish.
+    """What `cyclonedx-py environment` wrote, cut down to the packages that run, without addresses and paths.
 
     Raises:
         ValueError: a package is missing or has another version, or an address or a path is left.
