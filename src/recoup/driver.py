@@ -11,8 +11,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from recoup._files import exclusive
 from recoup._random import entropy_of, stream
 from recoup._validate import choice
@@ -30,7 +28,7 @@ from recoup.errors import (
     TranscriptError,
 )
 from recoup.privacy.ledger import Ledger
-from recoup.privacy.mechanism import Noise, SecureNoise, SimulatedNoise, checked_noise
+from recoup.privacy.mechanism import SimulatedNoise, checked_noise
 from recoup.privacy.price import Price, as_fraction
 from recoup.transcript.context import Context, Request
 from recoup.transcript.continuation import continued
@@ -91,6 +89,7 @@ def release(
     Guarantees: all rounds together, those that a crash lost included, cost at most (epsilon, delta); with a ledger also
     those of all copies of the transcript that somebody continues.
 
+    >>> import numpy as np
     >>> from recoup import Box, KMeans
     >>> x = np.random.default_rng(0).uniform(size=(1000, 2))
     >>> transcript = release(KMeans(n_clusters=2, n_rounds=3), x, domain=Box([0, 0], [1, 1]), epsilon=1)
@@ -136,63 +135,38 @@ def release(
             raise TranscriptError(f"{path} exists. Continue it with resume=True (--resume), or choose another path.")
         else:
             transcript = fresh
-        if ledger is not None:
-            _check_affordable(ledger, context, 1 - transcript.shares_spent)
+        spent = transcript.shares_spent
+        if ledger is not None and spent < 1:
+            left = Price(measure=context.budget_measure, amount=context.budget.amount * (1 - spent))
+            ledger.afford(left, context.unit)
         run = (transcript.payment and transcript.payment.run) or ""
-        paid: dict[str, Any] = {"run": run, "n_charged": n_charged, "spent": transcript.shares_spent}
-        return _drive(
-            algorithm,
-            transcript,
-            lambda noise_source: Curator(source, context, ledger=ledger, noise=noise_source, **paid),
-            streams=_Streams(random_state, noise),
-            path=path,
-            on_round=on_round,
-        )
-
-
-class _Streams:
-    """Independent child streams of `random_state`, one for each round: harmless ones, and those of simulated noise."""
-
-    def __init__(self, random_state: Any, noise: NoiseKind) -> None:
-        self._noise = noise
-        self._entropy = entropy_of(random_state)
-
-    def harmless(self, n_answers: int) -> np.random.Generator:
-        """For the algorithm, before the answer with this number."""
-        return stream(self._entropy, 0, n_answers)
-
-    def noise(self, n_answers: int) -> Noise:
-        """Noise for the answer with this number; secure noise never sees the seed."""
-        if self._noise == "secure":
-            return SecureNoise()
-        return SimulatedNoise(stream(self._entropy, 1, n_answers))
+        curator = Curator(source, context, ledger=ledger, run=run, n_charged=n_charged, spent=spent)
+        return _drive(algorithm, transcript, curator, entropy_of(random_state), path, on_round)
 
 
 def _drive(
     algorithm: Algorithm,
     transcript: Transcript,
-    curator_of: Callable[[Noise], Curator],
-    *,
-    streams: _Streams,
+    curator: Curator,
+    entropy: Any,
     path: str | os.PathLike[str] | None,
     on_round: Callable[[int], None] | None,
 ) -> Transcript:
-    noise_of_round = _RoundNoise(streams)
-    curator = curator_of(noise_of_round)
     # What a crash lost is missing from the budget: later rounds shrink alike, so that all of them still fit.
     answered = sum((r.share for r in transcript.rounds), Fraction(0))
     shrink = (1 - answered - sum(transcript.lost, Fraction(0))) / (1 - answered) if answered < 1 else Fraction(0)
     while True:
         n_answers = len(transcript.rounds) + len(transcript.lost)
-        request = algorithm.next_request(transcript.context, transcript.rounds, streams.harmless(n_answers))
+        request = algorithm.next_request(transcript.context, transcript.rounds, stream(entropy, 0, n_answers))
         if request is None or shrink == 0:
             break
         request = Request(query=request.query, share=request.share * shrink, split=request.split)
-        noise_of_round.n_answers = n_answers
         if path is not None:
             replace(transcript, pending=request.share).save(path)
         try:
-            answer = curator.answer(request)
+            # A stream of its own for each answer, so that a resumed run never repeats one.
+            simulated = SimulatedNoise(stream(entropy, 1, n_answers)) if transcript.simulated else None
+            answer = curator.answer(request, simulated)
         except _REFUSALS:
             # Refused before anything was charged: nothing is pending.
             if path is not None:
@@ -204,28 +178,3 @@ def _drive(
         if on_round is not None:
             on_round(len(transcript.rounds))
     return transcript
-
-
-class _RoundNoise:
-    """Noise whose simulated stream depends on the number of the answer, so that a resumed run never repeats one."""
-
-    def __init__(self, streams: _Streams) -> None:
-        self._streams = streams
-        self.n_answers = 0
-        self.simulated = streams.noise(0).simulated
-
-    def laplace(self, totals: Any, scale: float) -> list[int]:
-        return self._streams.noise(self.n_answers).laplace(totals, scale)
-
-    def gaussian(self, totals: Any, scale: float) -> list[int]:
-        return self._streams.noise(self.n_answers).gaussian(totals, scale)
-
-
-def _check_affordable(ledger: Ledger, context: Context, share: Fraction) -> None:
-    if share > 0:
-        price = Price(measure=context.budget_measure, amount=context.budget.amount * share)
-        preview = ledger.preview([price], unit=context.unit)
-        if not preview.fits:
-            raise BudgetExceededError(
-                spent=preview.spent_before, asked=preview.asked, left=ledger.left, where=ledger.name
-            )

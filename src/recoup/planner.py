@@ -23,6 +23,7 @@ from recoup.errors import ParameterError
 from recoup.privacy.price import Price, epsilon_of_rho
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context, Request
+from recoup.transcript.quote import quote
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 7
 
@@ -208,9 +209,8 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
     mechanism = context.noise
     rounds = []
     for stage in plan_stages(context, n_clusters, float(n)):
-        calibration = mechanism.calibrate(context.budget.amount * stage.share, context.distance)
-        names = list(stage.split)
-        weights = dict(zip(names, mechanism.weights([stage.split[m] for m in names], context.sensitivity), strict=True))
+        calibration = context.calibrated(stage.share)
+        weights = dict(zip(stage.split, context.weights(stage.split.values()), strict=True))
         ones = d if stage.kind == "first look" and d > 3 else 1
         count_scale = calibration.scale / weights["count"] * (ones if mechanism.norm == 1 else sqrt(ones))
         sum_scale = calibration.scale / weights["sum"] if "sum" in weights else None
@@ -345,18 +345,15 @@ def planned_round(context: Context, request: Request) -> PlannedRound:
     if query is None:
         raise ParameterError("only a query of counts and sums in cells has centres to plan for.")
     mechanism = context.noise
-    sensitivity = query.sensitivity(context.domain)
-    weights = mechanism.weights([request.split[name] for name in sensitivity.names], context.sensitivity)
-    calibration = mechanism.calibrate(context.budget.amount * request.share, context.distance)
-    scales = calibration.scale / mechanism.factors(sensitivity, weights)
-    count_scale, sum_scale = _mean_square(scales[: query.n_cells]), _mean_square(scales[query.n_cells :])
+    terms = quote(context, request)
+    count_scale, sum_scale = _mean_square(terms.scales[: query.n_cells]), _mean_square(terms.scales[query.n_cells :])
     deviation = None
     if context.n_records is not None:
         per_cell = context.n_records / query.n_cells
         deviation = _center_deviation(mechanism.deviation(count_scale), mechanism.deviation(sum_scale), per_cell)
     return PlannedRound(
         n_cells=query.n_cells,
-        price=calibration.price,
+        price=terms.price,
         count_scale=count_scale,
         sum_scale=sum_scale,
         center_deviation=deviation,

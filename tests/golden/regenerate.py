@@ -64,12 +64,13 @@ def every_query() -> Transcript:
         HistogramQuery.two_way(dimension=2, pairs=[(0, 1)], bins=2),
     ]
     x = np.random.default_rng(1).uniform([-1, 0], [1, 4], size=(300, 2))
-    curator = Curator(open_source(x, domain), context, noise=SimulatedNoise(np.random.default_rng(2)))
+    curator = Curator(open_source(x, domain), context)
+    noise = SimulatedNoise(np.random.default_rng(2))
     rounds = []
     for query in queries:
         blocks = query.sensitivity(domain).names
         split = {"count": Fraction(1)} if blocks == ("count",) else {"count": Fraction(1, 3), "sum": Fraction(2, 3)}
-        rounds.append(curator.answer(Request(query=query, share=Fraction(1, 10), split=split)))
+        rounds.append(curator.answer(Request(query=query, share=Fraction(1, 10), split=split), noise))
     return Transcript(
         context=context,
         algorithm=KMeans(n_clusters=2, n_rounds=10).to_json(),

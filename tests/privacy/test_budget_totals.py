@@ -50,8 +50,9 @@ def test_rounds_add_up_for_every_domain_and_query(mechanism, d):
         terms = context(domain, mechanism, "0.7")
         for name, query in queries(d, k=5).items():
             n_rounds = 7 if name == "voronoi-absolute" else 3
-            curator = Curator(open_source(np.zeros((1, d)), domain), terms, noise=RecordingNoise())
-            rounds = [curator.answer(request(query, domain, Fraction(1, n_rounds))) for _ in range(n_rounds)]
+            curator = Curator(open_source(np.zeros((1, d)), domain), terms)
+            noise = RecordingNoise()
+            rounds = [curator.answer(request(query, domain, Fraction(1, n_rounds)), noise) for _ in range(n_rounds)]
             scales = [answered.scale for answered in rounds]
             assert spends_what_was_asked(mechanism, scales, terms.budget.amount)
             assert [r.price.amount for r in rounds] == [price_of(mechanism, s, 1) for s in scales]

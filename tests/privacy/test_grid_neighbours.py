@@ -21,10 +21,10 @@ TABLES = {
 
 def driven(algorithm, terms, table, noise=None):
     """All rounds, and what the curator asked of the noise."""
-    curator = Curator(open_source(table, terms.domain), terms, noise=noise)
+    curator = Curator(open_source(table, terms.domain), terms)
     rounds = []
     while request := algorithm.next_request(terms, rounds, np.random.default_rng(1)):
-        rounds.append(curator.answer(request))
+        rounds.append(curator.answer(request, noise))
     return rounds
 
 

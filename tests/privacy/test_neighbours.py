@@ -17,9 +17,9 @@ from scipy.stats import beta
 
 import recoup.curator.source
 from recoup import Box, KMeans, Ledger, PrivateKMeans, release
+from recoup._random import stream
 from recoup.curator.curator import Curator
 from recoup.curator.source import fixed_records, open_source
-from recoup.driver import _Streams
 from recoup.errors import DoubtfulResult
 from recoup.inference.judge import judge
 from recoup.kernels.fixed_point import DROPPED
@@ -104,7 +104,7 @@ def test_neighbours_draw_equally_many_noises_for_every_value(mechanism, name):
     draws = []
     for table in TABLES.values():
         noise = RecordingNoise()
-        Curator(open_source(table, domain), context(domain, mechanism), noise=noise).answer(request(query, domain))
+        Curator(open_source(table, domain), context(domain, mechanism)).answer(request(query, domain), noise)
         draws.append(noise.draws)
         assert [n for _, n, _ in noise.draws] == [query.size]
     assert all(d == draws[0] for d in draws)
@@ -227,11 +227,11 @@ def test_a_canary_record_is_nowhere_but_in_the_noise(tmp_path, capfd):
 
 def test_simulated_streams_repeat_for_a_seed_and_differ_between_rounds():
     def draw(seed, n):
-        return tuple(_Streams(seed, "simulated").noise(n).laplace([0] * 20, 1e6))
+        return tuple(SimulatedNoise(stream(seed, 1, n)).laplace([0] * 20, 1e6))
 
     assert len({draw(seed, n) for seed, n in itertools.product((0, 1), range(5))}) == 10
     assert draw(0, 3) == draw(0, 3)
-    harmless = [tuple(_Streams(0, "simulated").harmless(n).standard_normal(5)) for n in range(5)]
+    harmless = [tuple(stream(0, 0, n).standard_normal(5)) for n in range(5)]
     assert len(set(harmless)) == 5
 
 
@@ -267,8 +267,8 @@ def empirical_epsilon(seed, epsilon=CLAIM):
     samples, exact = [], []
     for i, table in enumerate((TARGET[:0], TARGET)):
         noise = RecordingNoise(seed + i)
-        curator = Curator(open_source(table, ATTACKED), context(ATTACKED, epsilon=str(epsilon)), noise=noise)
-        curator.answer(Request(query=query, share=Fraction(1), split=split))
+        curator = Curator(open_source(table, ATTACKED), context(ATTACKED, epsilon=str(epsilon)))
+        curator.answer(Request(query=query, share=Fraction(1), split=split), noise)
         (_, totals, scale) = noise.calls[0]
         exact.append(np.array(totals, dtype=float))
         draws = Laplace().release(totals * DRAWS, scale, SimulatedNoise(np.random.default_rng([seed, i])))

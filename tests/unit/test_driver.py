@@ -202,9 +202,11 @@ def test_a_charge_comes_before_the_noise():
             return list(totals)
 
     context = Context(domain=BOX, epsilon=1)
-    curator = Curator(open_source(X, BOX), context, ledger=ledger, noise=Watching())
+    curator = Curator(open_source(X, BOX), context, ledger=ledger)
     for _ in range(3):
-        curator.answer(Request(query=GridQuery(sides=(2, 2)), share=Fraction(1, 3), split={"count": Fraction(1)}))
+        curator.answer(
+            Request(query=GridQuery(sides=(2, 2)), share=Fraction(1, 3), split={"count": Fraction(1)}), Watching()
+        )
     assert order == [1, 2, 3]
 
 

@@ -88,7 +88,7 @@ def _digits(effort: Effort, name: str, query: GridQuery | VoronoiQuery, mechanis
         figures={"p": p},
     )
 
-    scale = terms.context.noise.calibrate(terms.context.budget.amount, terms.context.distance).scale
+    scale = terms.context.calibrated(Fraction(1)).scale
     n_repeated, allowed = repeated(values[0]), repeats_allowed(len(values[0]), scale, ALARM)
     yield Finding(
         group=GROUP,
@@ -130,7 +130,7 @@ def _every_integer(effort: Effort, mechanism: str) -> Finding:
     terms = Terms(mechanism=mechanism, epsilon=_HUGE[mechanism])
     pairs = neighbours(BOX, rng=effort.rng(5))["zero records against one, far corner"]
     context, one = terms.context, GridQuery(sides=(32, 32))
-    scale = context.noise.calibrate(context.budget.amount, context.distance).scale
+    scale = context.calibrated(Fraction(1)).scale
     reached, smallest, n = [], 1.0, 0
     for table in pairs:
         values = _answers(one, table, terms, effort.tries(50_000, 12_000)).reshape(-1, one.size)

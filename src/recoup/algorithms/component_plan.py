@@ -16,6 +16,7 @@ from recoup._validate import whole_number
 from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width
 from recoup.queries.base import MAX_SIZE
 from recoup.transcript.context import Context, Request
+from recoup.transcript.quote import quote
 
 # Measured: up to here the covariance in one round beats or ties every iterative plan, whatever the noise.
 ONE_SHOT_COLUMNS = 64
@@ -82,12 +83,9 @@ def plan_components(context: Context, *, n_components: int, n_rounds: int = 6) -
 def _deviation(context: Context, request: Request | None) -> float:
     """The root mean square deviation of the noise of one product."""
     assert request is not None
-    mechanism, sensitivity = context.noise, request.query.sensitivity(context.domain)
-    weights = mechanism.weights([request.split[name] for name in sensitivity.names], context.sensitivity)
-    calibration = mechanism.calibrate(context.budget.amount * request.share, context.distance)
-    scales = calibration.scale / mechanism.factors(sensitivity, weights)
-    products = scales[-sensitivity.blocks[-1].size :]
-    return mechanism.deviation(float(np.sqrt(np.mean(products**2))))
+    terms = quote(context, request)
+    products = terms.scales[-terms.sensitivity.blocks[-1].size :]
+    return context.noise.deviation(float(np.sqrt(np.mean(products**2))))
 
 
 def _reason(d: int, n_rounds: int, covariance_noise: float | None, power_noise: float) -> str:

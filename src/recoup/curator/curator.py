@@ -9,8 +9,9 @@ from recoup.errors import BudgetExceededError, ParameterError
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.mechanism import Noise, SecureNoise
 from recoup.privacy.statement import NOT_PRIVATE
-from recoup.queries.base import check_columns, check_sensitivity
+from recoup.queries.base import check_columns
 from recoup.transcript.context import Context, Request
+from recoup.transcript.quote import quote
 from recoup.transcript.round import Round
 
 
@@ -23,7 +24,6 @@ class Curator:
         ledger: charged before noise is drawn, if given.
         run: a public name of the release in the ledger.
         n_charged: how many charges of this run the ledger holds; none: the ledger does not check it.
-        noise: where noise comes from.
         spent: the share of the budget that earlier rounds of the same release have used.
 
     Guarantees: the rounds that it answers cost at most the context's budget together; nothing but noisy totals leaves.
@@ -37,44 +37,41 @@ class Curator:
         ledger: Ledger | None = None,
         run: str = "",
         n_charged: int | None = None,
-        noise: Noise | None = None,
         spent: Fraction = Fraction(0),
     ) -> None:
         self._source, self._context, self._ledger, self._run = source, context, ledger, run
-        self._noise: Noise = SecureNoise() if noise is None else noise
         self._spent, self._n_charged = spent, n_charged
 
-    def answer(self, request: Request) -> Round:
-        """Answer one query within its share of the budget: exact integer totals, charge, then noise on every value."""
-        context, query, mechanism = self._context, request.query, self._context.noise
+    def answer(self, request: Request, noise: Noise | None = None) -> Round:
+        """Answer one query within its share of the budget: exact integer totals, charge, then noise on every value.
+
+        Noise is secure unless simulated noise is given.
+        """
+        context, query = self._context, request.query
+        noise = SecureNoise() if noise is None else noise
         check_columns(query, context.domain)
         if self._spent + request.share > 1:
             raise BudgetExceededError(
                 spent=self._spent, asked=request.share, left=1 - self._spent, where="shares of this release's budget"
             )
-        sensitivity = query.sensitivity(context.domain)
-        check_sensitivity(query, sensitivity)
-        if set(request.split) != set(sensitivity.names):
-            raise ParameterError(f"the split names {sorted(request.split)}, the answer has {list(sensitivity.names)}.")
-        weights = mechanism.weights([request.split[name] for name in sensitivity.names], context.sensitivity)
-        calibration = mechanism.calibrate(context.budget.amount * request.share, context.distance)
-        totals = self._source.total(query, mechanism.factors(sensitivity, weights))
+        terms = quote(context, request)
+        totals = self._source.total(query, terms.factors)
         if len(totals) != query.size:
             raise ParameterError(f"a source answered {len(totals)} totals to a query of {query.size}.")
         if self._ledger is not None:
-            mark = f"{NOT_PRIVATE}; " if self._noise.simulated else ""
+            mark = f"{NOT_PRIVATE}; " if noise.simulated else ""
             purpose = f"{mark}{query.type_name} query of {query.size} value{'' if query.size == 1 else 's'}"
             n_before, unit = self._n_charged, context.unit
-            self._ledger.charge(calibration.price, purpose=purpose, run=self._run, unit=unit, n_before=n_before)
+            self._ledger.charge(terms.price, purpose=purpose, run=self._run, unit=unit, n_before=n_before)
             self._n_charged = None if n_before is None else n_before + 1
         self._spent += request.share
-        noisy = mechanism.release(totals, calibration.scale, self._noise)
+        noisy = context.noise.release(totals, terms.scale, noise)
         return Round.of(
             context,
             query=query,
             integers=tuple(noisy),
-            weights=weights,
-            scale=calibration.scale,
-            price=calibration.price,
+            weights=terms.weights,
+            scale=terms.scale,
+            price=terms.price,
             share=request.share,
         )

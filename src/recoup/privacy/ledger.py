@@ -354,6 +354,17 @@ class Ledger:
         left_after = state.budget.epsilon - after.spent
         return Preview(state.spent, after.spent - state.spent, left_after, after.totals.fits(state.budget))
 
+    def afford(self, price: Price, unit: Unit) -> None:
+        """Refuse what is more than is left, while nothing is spent.
+
+        Raises:
+            BudgetExceededError: it is.
+        """
+        preview = self.preview([price], unit=unit)
+        if not preview.fits:
+            spent, asked = preview.spent_before, preview.asked
+            raise BudgetExceededError(spent=spent, asked=asked, left=self.left, where=self.name)
+
     def expect(self, unit: Unit) -> None:
         """Say how prices for a unit will be counted, before the first of them is charged.
 

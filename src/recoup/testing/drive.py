@@ -92,7 +92,7 @@ class Drive:
 
     def run(self, table: Array, noise: Noise) -> None:
         """Ask and answer until the algorithm is done, or breaks a rule."""
-        curator = Curator(open_source(table, self.context.domain), self.context, noise=noise)
+        curator = Curator(open_source(table, self.context.domain), self.context)
         spent = Fraction(0)
         while (request := self.ask(len(self.rounds))) is not None:
             n = len(self.rounds) + 1
@@ -100,7 +100,7 @@ class Drive:
             spent += request.share
             self.requests.append(request)
             bounds = described_bounds(request.query.sensitivity(self.context.domain))
-            self.rounds.append(curator.answer(request))
+            self.rounds.append(curator.answer(request, noise))
             if described_bounds(request.query.sensitivity(self.context.domain)) != bounds:
                 raise Broken(
                     f"the sensitivity of the query of round {n} is another one after records were read. It may depend "

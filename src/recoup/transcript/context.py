@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
@@ -11,7 +11,7 @@ from typing import Any, Literal
 from recoup._validate import LARGEST, choice, whole_number
 from recoup.domain import Domain
 from recoup.errors import BudgetError, ParameterError
-from recoup.privacy.mechanism import MECHANISMS, Gaussian, Laplace, integer_sensitivity
+from recoup.privacy.mechanism import MECHANISMS, Calibration, Gaussian, Laplace, integer_sensitivity
 from recoup.privacy.price import Price, as_fraction, rho_of
 from recoup.privacy.unit import CSV_UNITS, Unit
 from recoup.queries.base import Query
@@ -92,6 +92,14 @@ class Context:
     def distance(self) -> int:
         """The integer distance between the totals of neighbours: all records of one person."""
         return self.sensitivity * self.records_per_person
+
+    def weights(self, parts: Iterable[Fraction]) -> tuple[int, ...]:
+        """The integer sensitivity of each block of a round, by its part of the round."""
+        return self.noise.weights(list(parts), self.sensitivity)
+
+    def calibrated(self, share: Fraction) -> Calibration:
+        """The noise of a round that may use this share of the budget, and its price."""
+        return self.noise.calibrate(self.budget.amount * share, self.distance)
 
     def effective_epsilon(self, share: float = 1.0) -> float:
         """The epsilon of Laplace noise that would be as strong as a count's noise at this share of the budget."""

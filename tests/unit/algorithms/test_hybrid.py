@@ -121,9 +121,9 @@ def test_without_noise_the_second_part_is_one_step_of_lloyd(kind, delta):
     middles = rng.uniform(0.1, 0.9, size=(4, 3))
     x = rng.normal(middles[rng.integers(4, size=1500)], 0.08)
     t, algorithm, rounds = terms(3, kind, delta=delta, n_records=1500), HybridKMeans(n_clusters=4), []
-    curator = Curator(open_source(x, t.domain), t, noise=NoNoise())
+    curator = Curator(open_source(x, t.domain), t)
     while request := algorithm.next_request(t, rounds, rng):
-        rounds.append(curator.answer(request))
+        rounds.append(curator.answer(request, NoNoise()))
     assert [r.query.type_name for r in rounds] == ["grid", "voronoi"]
     start = centers_of_grid(t, rounds, 4)
     np.testing.assert_array_equal(rounds[1].query.centers, start)

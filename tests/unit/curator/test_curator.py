@@ -17,8 +17,8 @@ BOX = Box([0, 0], [1, 1])
 GRID = GridQuery(sides=(2, 1))
 
 
-def curator(ledger=None, noise=None, **more):
-    return Curator(open_source(np.full((5, 2), 0.9), BOX), context(BOX), ledger=ledger, noise=noise, **more)
+def curator(ledger=None, **more):
+    return Curator(open_source(np.full((5, 2), 0.9), BOX), context(BOX), ledger=ledger, **more)
 
 
 def test_a_refusal_counts_in_shares_of_the_release():
@@ -34,7 +34,7 @@ def test_a_refusal_counts_in_shares_of_the_release():
 def test_the_ledger_is_told_run_price_and_purpose():
     ledger = Ledger.in_memory(epsilon=1)
     answered = curator(ledger, run="run 7").answer(request(GRID, BOX, Fraction(1, 4)))
-    curator(ledger, RecordingNoise()).answer(request(GridQuery(sides=(1, 1)), BOX, Fraction(1, 4)))
+    curator(ledger).answer(request(GridQuery(sides=(1, 1)), BOX, Fraction(1, 4)), RecordingNoise())
     first, second = ledger.entries()
     assert (first.run, first.purpose, first.amount) == ("run 7", "grid query of 2 values", answered.price.amount)
     assert (second.run, second.purpose) == ("", "NOT PRIVATE: simulated noise; grid query of 1 value")
@@ -48,7 +48,7 @@ def test_columns_are_checked_even_if_the_query_does_not():
 
 def test_the_round_holds_what_was_drawn():
     noise = RecordingNoise()
-    answered = curator(noise=noise).answer(request(GRID, BOX, Fraction(1, 2)))
+    answered = curator().answer(request(GRID, BOX, Fraction(1, 2)), noise)
     assert noise.calls == [("laplace", [0, 5 * 2**30], 2.0**31)]
     assert len(answered.integers) == 2
     assert isinstance(answered.integers, tuple)
@@ -58,7 +58,5 @@ def test_the_round_holds_what_was_drawn():
 
 def test_a_person_with_several_records_gets_as_much_more_noise():
     noise = RecordingNoise()
-    Curator(open_source(np.zeros((1, 2)), BOX), context(BOX, records_per_person=3), noise=noise).answer(
-        request(GRID, BOX)
-    )
+    Curator(open_source(np.zeros((1, 2)), BOX), context(BOX, records_per_person=3)).answer(request(GRID, BOX), noise)
     assert noise.calls[0][2] == 3 * 2.0**30

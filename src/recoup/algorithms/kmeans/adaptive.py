@@ -232,9 +232,8 @@ def _first_look(context: Context, n_clusters: int, n: float, share: Fraction) ->
 
 def _check_affordable(context: Context) -> None:
     """Refuse before anything is spent what the smallest shares of the plan could not represent."""
-    mechanism = context.noise
-    mechanism.weights([_COUNT_PART, 1 - _COUNT_PART], context.sensitivity)
-    mechanism.calibrate(context.budget.amount * _TOTAL_SHARE, context.distance)
+    context.weights([_COUNT_PART, 1 - _COUNT_PART])
+    context.calibrated(_TOTAL_SHARE)
 
 
 def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: np.random.Generator) -> Array:

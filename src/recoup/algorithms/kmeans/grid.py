@@ -154,7 +154,7 @@ def check_possible(context: Context, n_clusters: int) -> None:
             'Use the adaptive algorithm (algorithm="adaptive"), which asks for marginals in many columns.'
         )
     _bins_for_clusters(context.domain, n_clusters)
-    context.noise.calibrate(context.budget.amount * TOTAL_SHARE, context.distance)
+    context.calibrated(TOTAL_SHARE)
 
 
 def total_request(context: Context) -> Request:

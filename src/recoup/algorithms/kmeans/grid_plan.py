@@ -109,8 +109,8 @@ def _grid_notes(grid: ChosenGrid) -> tuple[str, ...]:
 
 
 def _counts_round(context: Context, n_cells: int, share: Fraction) -> PlannedRound:
-    calibration = context.noise.calibrate(context.budget.amount * share, context.distance)
-    (weight,) = context.noise.weights([Fraction(1)], context.sensitivity)
+    calibration = context.calibrated(share)
+    (weight,) = context.weights([Fraction(1)])
     return PlannedRound(
         n_cells=n_cells,
         price=calibration.price,

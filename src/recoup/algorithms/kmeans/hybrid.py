@@ -68,7 +68,7 @@ class HybridKMeans(ClusteringAlgorithm):
             check_possible(context, self.n_clusters)
             check_size(self.n_clusters * (1 + context.domain.n_columns))
             part = best_count_part(context)
-            context.noise.weights([part, 1 - part], context.sensitivity)
+            context.weights([part, 1 - part])
         n_before = 0 if context.n_records is not None else 1
         if len(rounds) < n_before:
             return total_request(context)

@@ -22,7 +22,7 @@ from recoup.errors import BudgetError, BudgetExceededError, ParameterError
 from recoup.kernels.fixed_point import DROPPED
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.mechanism import Calibration, Laplace, Noise, SecureNoise, SimulatedNoise, checked_noise
-from recoup.privacy.price import Price, as_fraction, rounded_up
+from recoup.privacy.price import as_fraction, rounded_up
 from recoup.privacy.selection import NoisyMax, SecureSelector, Selector, SimulatedSelector
 from recoup.privacy.statement import NOT_PRIVATE, PrivacyStatement
 from recoup.queries.base import Array, Records
@@ -117,7 +117,7 @@ class Purse:
             Noisy integers; every total is noised, whatever it is.
         """
         mechanism, context = Laplace(), self.context
-        calibration = mechanism.calibrate(context.epsilon * share, context.distance)
+        calibration = context.calibrated(share)
         self._charge(calibration, share, purpose, mechanism.name)
         noisy = mechanism.release(totals, calibration.scale, self._noise)
         self._finished()
@@ -241,7 +241,7 @@ def release_model(
     ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
     if ledger is not None:
         ledger.expect(context.unit)
-        _check_affordable(ledger, context)
+        ledger.afford(context.budget, context.unit)
     harmless, protecting = (stream(entropy, i) for i in (0, 1))
     simulated = noise == "simulated"
     purse = Purse(
@@ -255,9 +255,3 @@ def release_model(
     )
     centers = rival.centers(source, purse, harmless)
     return Model(domain.from_unit(domain.clip(centers)), purse.privacy())
-
-
-def _check_affordable(ledger: Ledger, context: Context) -> None:
-    preview = ledger.preview([Price(measure="pure", amount=context.epsilon)], unit=context.unit)
-    if not preview.fits:
-        raise BudgetExceededError(spent=preview.spent_before, asked=preview.asked, left=ledger.left, where=ledger.name)
