@@ -5,7 +5,9 @@ The code keeps its doctests without a heading; Markdown would take `>>>` for a q
 
 from __future__ import annotations
 
+import inspect
 import re
+from importlib import import_module
 from typing import Any
 
 import griffe
@@ -33,5 +35,8 @@ class Doctests(griffe.Extension):
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         """Rewrite the docstring of every object."""
+        if obj.docstring is not None and obj.is_class and obj.module.path.startswith("recoup.estimators."):
+            # Completed when the class is made: what all estimators share is written once.
+            obj.docstring.value = inspect.getdoc(getattr(import_module(obj.module.path), obj.name)) or ""
         if obj.docstring is not None:
             obj.docstring.value = as_shown(obj.docstring.value)

@@ -1,40 +1,77 @@
-"""What all estimators share: bounds become a domain and a table becomes records."""
+"""What all estimators share: bounds become a domain, a table becomes records, a transcript becomes an answer."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from recoup._random import seed_for
 from recoup._validate import choice, whole_number
+from recoup.algorithms.base import Algorithm
 from recoup.curator.source import is_path, source_of
 from recoup.curator.tables.open import Table, open_table
 from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
-from recoup.errors import BudgetError, DataError, ParameterError
-from recoup.estimators.given_bounds import refuse_text
+from recoup.driver import release
+from recoup.errors import BoundsError, BudgetError, DataError, ParameterError, PostprocessDeclined
+from recoup.inference.infer import infer
+from recoup.inference.inferred import InferredDataset
+from recoup.inference.judge import judge, warn_of
 from recoup.inference.refit import refit
 from recoup.privacy.statement import COUNTED, NOT_COUNTED, PrivacyStatement
 from recoup.queries.base import Array
+from recoup.transcript.transcript import Transcript
 
-_POSTPROCESS = ("auto", "maxent", "mcmc", "none")
+_LARGEST_GAP = 1.0  # nats per noisy value: what was found is then nowhere near the measure that was looked for
+
+# What `help` and the reference say about the parameters and attributes of every estimator, after its own.
+_PARAMETERS = """
+        epsilon: required: the privacy budget of one fit, read as the decimal that is typed.
+        bounds: required and public: `(low, high)` of the features, each a number or one number per column, or `{column:
+            (low, high)}`, which also selects the columns. Never computed from the data.
+        delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise, which is smaller over many rounds.
+        n_records: a public guess of the number of records, or "auto".
+        records_per_person: how many records one person may hold; declared, not enforced.
+        ledger: a `Ledger` or its path, charged before every answer. Without one nothing counts the fit.
+        csv_dialect: how a CSV file was written: "rfc4180", the default, quotes text, which may then hold line breaks;
+            with "lines" each line is a record, and the unit of the promise. Never guessed from the file.
+        random_state: harmless randomness only (first states, inference, refit). With simulated noise it draws the noise
+            too. Without one, the transcript is read with the seed that the commands use.
+        noise: "secure" (a cryptographic generator that the system seeds) or "simulated", which is NOT PRIVATE."""
+_ATTRIBUTES = """
+        transcript_: everything that was released; none where an algorithm releases its answer alone.
+        inferred_: the inferred data set, or none.
+        verdict_: whether the result can be trusted and how many records it rests on, by the transcript alone: good, or
+            doubtful with the reasons, which `fit` warns of (`recoup.errors.DoubtfulResult`); none without a transcript.
+        privacy_: the privacy statement, and whether a ledger counts it.
+        n_features_in_: the number of columns."""
+
+
+class Prepared(NamedTuple):
+    """What a fit is about to ask for: an algorithm, and the records, whose domain may hold more than the features."""
+
+    algorithm: Algorithm
+    source: Any
+    records: Domain
+    features: Domain
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """Common ground of the estimators; not for use by itself.
 
-    A subclass has the parameters `bounds` and `domain`, calls `_source` in `fit` and `_set_domain` once fitted, and
-    sets `transcript_`, `inferred_`, and `_seed`, by which its answer was inferred and refitted.
+    A subclass says what to ask for in `_prepare` and keeps an answer in `_keep`.
     """
 
-    bounds: Any
-    domain: Any
     epsilon: Any
+    bounds: Any
     delta: Any
+    domain: Any
     n_records: Any
     records_per_person: Any
     postprocess: str
@@ -45,7 +82,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     transcript_: Any
     inferred_: Any
     verdict_: Any
-    _seed: int
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Complete the documentation of a subclass."""
+        super().__init_subclass__(**given)
+        own, found, rest = (cls.__doc__ or "").partition("\n\n    Attributes:")
+        attributes, guarantees, rest = rest.partition("\n\n    Guarantees:")
+        if found and guarantees:
+            cls.__doc__ = own + _PARAMETERS + found + attributes + _ATTRIBUTES + guarantees + rest
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn may expect: missing values are allowed, and results are random."""
@@ -54,13 +98,77 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = True
         return tags
 
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        transcript_path: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        on_round: Callable[[int], None] | None = None,
+    ) -> Self:
+        """Fit privately.
+
+        Args:
+            X: an array, a data frame, an Arrow table or stream, a Spark DataFrame, or a path to Parquet or CSV.
+            y: of a classifier the labels, one for each row of a table in memory; or the name of a numeric column of X,
+                which is then no feature: files and Spark DataFrames need a name. Ignored by others.
+            transcript_path: where to save the transcript after every round, so that nothing paid for is lost.
+            resume: continue the transcript at that path; only what is missing is paid for.
+            on_round: called with the number of finished rounds.
+
+        Returns:
+            The fitted estimator.
+        """
+        terms = self._terms()
+        if self._fits_without_transcript(X, terms, transcript_path is not None or resume, on_round):
+            return self
+        choice(self.postprocess, "postprocess", self._postprocesses())
+        asked = self._prepare(X, y)
+        transcript = release(
+            asked.algorithm,
+            asked.source,
+            domain=asked.records,
+            **terms,
+            path=transcript_path,
+            resume=resume,
+            on_round=on_round,
+        )
+        self._set_domain(asked.features)
+        self._read(transcript, asked.algorithm)
+        return self
+
+    def _fits_without_transcript(
+        self, X: Any, terms: dict[str, Any], keeps_transcript: bool, on_round: Callable[[int], None] | None
+    ) -> bool:
+        """Fit by an algorithm that releases its answer alone, if such a one was asked for."""
+        return False
+
+    def _postprocesses(self) -> tuple[str, ...]:
+        """What may be done with the rounds."""
+        return ("auto", "maxent", "mcmc", "none")
+
+    def _prepare(self, X: Any, y: Any) -> Prepared:
+        raise NotImplementedError
+
+    def _keep(self, answer: Array, algorithm: Algorithm) -> None:
+        """Set the learnt attributes from an answer in the user's units."""
+        raise NotImplementedError
+
+    def _infers_by_itself(self, algorithm: Algorithm) -> bool:
+        """Whether postprocess="auto" infers at all."""
+        return True
+
+    def _judge(self) -> Any:
+        return judge(self.transcript_, None) if self.inferred_ is None else self.inferred_.verdict
+
     def report(
         self, path: str | os.PathLike[str], *, level: float = 0.9, intervals: bool = True, title: str | None = None
     ) -> None:
         """Write one self-contained HTML page about the fit, from the transcript and the result alone.
 
-        It says what was promised, what was found, and how each round led there; of clusters also how sure they are,
-        which takes a few seconds.
+        It says what was promised, what was found, and how each round led there; of clusters also how sure they are and
+        how many there may be, which takes a few seconds. Where only an answer was released, the page is short.
 
         Args:
             path: where to; the file appears only when it is complete.
@@ -76,6 +184,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         answer = refit(transcript, inferred, random_state=self._seed)
         asked = level if intervals else None
         write_report(path, transcript, answer, inferred, level=asked, title=title, seed=self._seed, exact=True)
+
+    # ---- from parameters to a release ----
 
     def _terms(self) -> dict[str, Any]:
         """The terms of a release that are parameters of every estimator."""
@@ -95,21 +205,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "noise": self.noise,
         }
 
-    def _statement(self, privacy: PrivacyStatement) -> PrivacyStatement:
-        """What a release promises, and what counts it."""
-        return replace(privacy, counted=NOT_COUNTED if self.ledger is None else COUNTED)
-
-    def _check_postprocess(self) -> None:
-        choice(self.postprocess, "postprocess", _POSTPROCESS)
-
-    def _set_domain(self, domain: Domain) -> None:
-        self._domain = domain
-        self.n_features_in_ = domain.n_columns
-        if domain.columns is not None:
-            self.feature_names_in_ = np.array(domain.columns, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-
     def _source(self, X: Any) -> tuple[Domain, Any]:
         """The domain, and the records as a source where the table had to be opened to find its columns."""
         if isinstance(self.domain, Domain):
@@ -119,9 +214,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise ParameterError(
                 f'domain={self.domain!r}: choose "auto", {", ".join(DOMAINS)}, or give a Domain.', parameter="domain"
             )
-        refuse_text(self.bounds)
-        if self.bounds is None:
-            declared_bounds(None)
+        check_declared(self.bounds)
         if isinstance(self.bounds, Mapping):
             low, high, columns = declared_bounds(self.bounds)
             return DOMAINS[kind](tuple(low), tuple(high), columns), X
@@ -131,6 +224,56 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         low, high, _ = declared_bounds(self.bounds, table.n_columns)
         domain = DOMAINS[kind](tuple(low), tuple(high), table.columns)
         return domain, source_of(table, domain, keep=not is_path(X))
+
+    # ---- from a transcript to an answer ----
+
+    def _read(self, transcript: Transcript, algorithm: Algorithm) -> None:
+        """Infer from a transcript where that is wanted and nothing speaks against it, refit, and set all attributes.
+
+        For a seed s as random_state the answer is what `refit(t, infer(t, random_state=s), random_state=s)` gives.
+        """
+        auto = self.postprocess == "auto"
+        wanted = self._infers_by_itself(algorithm) if auto else self.postprocess != "none"
+        guarded = not algorithm.has_centers  # a clustering is told what to doubt instead, cluster by cluster
+        self.transcript_, self.privacy_ = transcript, self._statement(transcript.privacy)
+        self.inferred_, declined = None, None
+        # Each from this seed anew, as the commands and the page read a transcript: all find the same answer.
+        self._seed = seed_for(self.random_state)
+        if wanted and auto and guarded:
+            declined = algorithm.declines(transcript.context, transcript.rounds)
+        if declined is not None:
+            # Of the line that called `fit`, which called this.
+            warnings.warn(f"the last iterate was kept: {declined}", PostprocessDeclined, stacklevel=3)
+        elif wanted:
+            method: Any = "maxent" if auto else self.postprocess
+            inferred = infer(transcript, method, random_state=self._seed, warn=False)
+            reason = _far_from_optimal(inferred) if guarded else None
+            # Whoever names a method has decided against the guard.
+            if reason is None or not auto:
+                self.inferred_ = inferred
+            if reason is not None:
+                declined = reason if auto else None
+                said = f"the last iterate was kept: {reason}" if auto else reason
+                warnings.warn(said, PostprocessDeclined, stacklevel=3)
+        if guarded:
+            self.declined_ = declined
+        self._keep(refit(transcript, self.inferred_, random_state=self._seed), algorithm)
+        self.verdict_ = self._judge()
+        warn_of(self.verdict_, stacklevel=4)
+
+    def _statement(self, privacy: PrivacyStatement) -> PrivacyStatement:
+        """What a release promises, and what counts it."""
+        return replace(privacy, counted=NOT_COUNTED if self.ledger is None else COUNTED)
+
+    def _set_domain(self, domain: Domain) -> None:
+        self._domain = domain
+        self.n_features_in_ = domain.n_columns
+        if domain.columns is not None:
+            self.feature_names_in_ = np.array(domain.columns, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    # ---- records that a fitted estimator is asked about ----
 
     def _table(self, X: Any) -> Table:
         check_is_fitted(self)
@@ -156,3 +299,29 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """The records in the unit domain, exactly; NaN where a value is missing or infinite."""
         rows = self._rows(X)  # says so if nothing is fitted yet
         return self._domain.to_unit(rows)
+
+
+def check_declared(bounds: object) -> None:
+    """Refuse bounds that are missing, and text or a path, which only the command line reads.
+
+    Without this text would be taken for a pair, or the table be opened with columns that a file may well leave out.
+    """
+    if isinstance(bounds, str | bytes | os.PathLike):
+        raise BoundsError(
+            f"bounds={str(bounds)!r:.80}: files and texts of bounds are read by the command line only. In Python give "
+            '(low, high), or {column: (low, high)} such as {"age": (17, 90)}.'
+        )
+    if bounds is None:
+        declared_bounds(None)
+
+
+def _far_from_optimal(inferred: InferredDataset) -> str | None:
+    diagnostics = inferred.diagnostics
+    if diagnostics is None or diagnostics.converged:
+        return None
+    if diagnostics.gap_per_row is None or diagnostics.gap_per_row <= _LARGEST_GAP:
+        return None
+    return (
+        f"inference stopped {diagnostics.gap_per_row:.3g} nats per noisy value from its optimum: no data set on its "
+        "points comes near all answers. Are the records at a few places, or the bounds far too wide?"
+    )

@@ -22,18 +22,12 @@ from recoup.curator.tables.memory import cells_of
 from recoup.curator.tables.open import Block, Table, open_table
 from recoup.domain import Box, declared_bounds, declared_width
 from recoup.errors import DataError, ParameterError
-from recoup.estimators.given_bounds import refuse_text
+from recoup.estimators.base import check_declared
 from recoup.queries.base import Array
 
 
 class Labelled(NamedTuple):
-    """Records to fit a classifier to.
-
-    Attributes:
-        features: the domain of the features alone.
-        records: the domain of the records, whose last column is the label: 0 or 1.
-        source: the records.
-    """
+    """Records to fit a classifier to, their domain, whose last column is the label, and that of the features alone."""
 
     features: Box
     records: Box
@@ -55,27 +49,15 @@ def declared_classes(classes: Any) -> tuple[Any, Any]:
 
 
 def open_labelled(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any], csv_dialect: str = "rfc4180") -> Labelled:
-    """Open a table and its labels.
+    """Open a table of any kind and its labels, in the order of the rows or by the name of a numeric column of X.
 
-    Args:
-        X: a table of any supported kind.
-        y: the labels in the order of the rows, or the name of a numeric column of X.
-        bounds: of the features.
-        classes: the negative and the positive one.
-        csv_dialect: how a CSV file was written.
-
-    Returns:
-        The records, with their domains.
-
-    >>> found = open_labelled(np.array([[0.5], [2.0]]), ["a", "b"], (0, 4), ("a", "b"))
-    >>> found.records
+    >>> labelled = open_labelled(np.array([[0.5], [2.0]]), ["a", "b"], (0, 4), ("a", "b"))
+    >>> labelled.records
     Box(low=(0.0, 0.0), high=(4.0, 1.0), columns=None)
     """
     if y is None:
         raise ParameterError("this classifier requires y to be passed, but the target y is None.")
-    refuse_text(bounds)
-    if bounds is None:
-        declared_bounds(None)
+    check_declared(bounds)
     if isinstance(y, str):
         table = _with_own_column(X, y, bounds, classes, csv_dialect)
     else:
@@ -157,36 +139,32 @@ def _with_labels(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any]) -> Table
     columns = declared_bounds(bounds)[2]
     if isinstance(X, list | tuple) and columns is None:
         # Row by row: a row that is none contributes nothing, and neither does its label.
-        _check_lengths(len(X), len(codes))
+        check_lengths(len(X), len(codes))
         pairs = zip(map(cells_of, X), codes.tolist(), strict=True)
         rows = [None if cells is None else [*cells, code] for cells, code in pairs]
         width = declared_width(bounds)
         return open_table(rows, n_columns=None if width is None else width + 1)
     table = open_table(X, columns)
     blocks = [np.asarray(block, dtype=np.float64) for block in table.blocks()]
-    _check_lengths(sum(map(len, blocks)), len(codes))
+    check_lengths(sum(map(len, blocks)), len(codes))
     records = np.column_stack([np.concatenate(blocks), codes])
-    names = None if table.columns is None else (*table.columns, _free_name(table.columns))
+    label = "label"
+    while label in (table.columns or ()):
+        label += "_"
+    names = None if table.columns is None else (*table.columns, label)
     return Table(names, table.n_columns + 1, lambda: iter((records,)))
 
 
-def _check_lengths(n_rows: int, n_labels: int) -> None:
+def check_lengths(n_rows: int, n_labels: int) -> None:
+    """Refuse labels that are not one for each row."""
     # Neighbours differ by a record with its label, so whether this fails is the same for both; the numbers are not.
     if n_rows != n_labels:
         raise DataError("X and y have inconsistent numbers of samples: give one label for each row.")
 
 
-def _free_name(taken: tuple[str, ...]) -> str:
-    name = "label"
-    while name in taken:
-        name += "_"
-    return name
-
-
 def _with_own_column(X: Any, name: str, bounds: Any, classes: tuple[Any, Any], csv_dialect: str) -> Table:
-    if not (
-        _are_numbers(classes) and all(math.isfinite(c) for c in classes) and float(classes[0]) != float(classes[1])
-    ):
+    finite = _are_numbers(classes) and all(math.isfinite(c) for c in classes)
+    if not finite or float(classes[0]) == float(classes[1]):
         raise ParameterError(
             f"classes={classes!r}: the classes of a column are two finite numbers that float64 tells apart."
         )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,28 +11,22 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from recoup.algorithms.base import Algorithm
 from recoup.algorithms.logistic import LogisticRegression, trust_in_base
 from recoup.curator.tables.open import open_table
-from recoup.driver import release
 from recoup.errors import DataError
-from recoup.estimators.guarded import GuardedEstimator
-from recoup.estimators.labels import codes_of, declared_classes, open_labelled
+from recoup.estimators.base import Prepared, PrivateEstimator
+from recoup.estimators.labels import check_lengths, codes_of, declared_classes, open_labelled
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 
 
-class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ignore[misc]
+class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """Differentially private binary logistic regression, by gradient descent on clipped gradients.
 
     Args:
-        epsilon: required: the privacy budget of one fit, read as the decimal that is typed.
-        bounds: required and public: `(low, high)` of the features, each a number or one number a column, or
-            `{column: (low, high)}`, which also selects the features. Never computed from the data.
         classes: the two values of the label, the negative one first; public, and never learnt from the data. A record
             with any other label contributes nothing, and nothing mentions it.
-        delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise.
-        n_records: a public guess of the number of records, or "auto".
-        records_per_person: how many records one person may hold; declared, not enforced.
         n_rounds: steps of the descent.
         step_size: of the descent, in units in which the longest record has length 1. The inferred answer hardly depends
             on it, the last iterate does.
@@ -43,25 +36,13 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
             from the last iterate as the rounds support; "mcmc" samples one; "none" keeps the last iterate; "auto" is
             "maxent" unless the released values say that there is too much noise to infer from: then it keeps the last
             iterate and warns.
-        ledger: a `Ledger` or its path, charged before every answer. Without one nothing counts the fit.
-        csv_dialect: how a CSV file was written: "rfc4180", the default, quotes text, which may then hold line breaks;
-            with "lines" each line is a record, and the unit of the promise. Never guessed from the file.
-        random_state: harmless randomness only. With simulated noise it draws the noise too. Without one, the transcript
-            is read with the seed that the commands use.
-        noise: "secure" (a cryptographic generator that the system seeds) or "simulated", which is NOT PRIVATE.
 
     Attributes:
         coef_: (1, d), for features in the user's units.
         intercept_: (1,).
-        classes_: (2,), as declared.
-        transcript_: everything that was released.
-        inferred_: the inferred data set, or none. Its last column is the label, 0 or 1; in a data set inferred from
+        classes_: (2,), as declared. The last column of `inferred_` is the label, 0 or 1; in a data set inferred from
             this transcript together with others it may lie between, and counts as positive from 0.5 on.
         declined_: why "auto" did not infer, or none.
-        verdict_: whether the result can be trusted and how many records it rests on, by the transcript alone; `fit`
-            warns (`recoup.errors.DoubtfulResult`) where it is doubtful.
-        privacy_: the privacy statement, and whether a ledger counts it.
-        n_features_in_: the number of features.
 
     Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit.
     `predict`, `predict_proba`, `decision_function` and `score` look at the records that they are given and add no
@@ -116,55 +97,6 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        transcript_path: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        on_round: Callable[[int], None] | None = None,
-    ) -> Self:
-        """Fit the classifier privately.
-
-        Args:
-            X: the features: an array, a data frame, an Arrow table or stream, a Spark DataFrame, or a path to Parquet
-                or CSV.
-            y: the labels, one for each row of a table in memory; or the name of a numeric column of X, which is then no
-                feature. Files and Spark DataFrames need a name.
-            transcript_path: where to save the transcript after every round, so that nothing paid for is lost.
-            resume: continue the transcript at that path; only what is missing is paid for.
-            on_round: called with the number of finished rounds.
-
-        Returns:
-            The fitted estimator.
-        """
-        terms = self._terms()
-        self._check_postprocess()
-        classes = declared_classes(self.classes)
-        labelled = open_labelled(X, y, self.bounds, classes, self.csv_dialect)
-        algorithm = LogisticRegression(
-            n_rounds=self.n_rounds,
-            step_size=self.step_size,
-            l2=self.l2,
-            pseudo_records=trust_in_base(labelled.features.n_columns),
-            classes=tuple(c.item() if isinstance(c, np.generic) else c for c in classes),
-        )
-        transcript = release(
-            algorithm,
-            labelled.source,
-            domain=labelled.records,
-            **terms,
-            path=transcript_path,
-            resume=resume,
-            on_round=on_round,
-        )
-        self._set_domain(labelled.features)
-        answer = self._answer(transcript, algorithm)
-        self.coef_, self.intercept_ = answer[None, :-1], answer[-1:]
-        self.classes_ = np.array(classes)
-        return self
-
     def decision_function(self, X: Any) -> Array:
         """The log-odds of the positive class, (n,); NaN where a value is missing. For local use only."""
         check_is_fitted(self)
@@ -205,13 +137,25 @@ class PrivateLogisticRegression(ClassifierMixin, GuardedEstimator):  # type: ign
             decision, codes = self.decision_function(rows[:, :-1]), codes_of(rows[:, -1], classes)
         else:
             decision, codes = self.decision_function(X), codes_of(y, classes)
-        if len(decision) != len(codes):
-            raise DataError("X and y have inconsistent numbers of samples: give one label for each row.")
+        check_lengths(len(decision), len(codes))
         weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         used = ~np.isnan(decision) & ~np.isnan(codes)
         if not weights[used].sum() > 0.0:
             return float("nan")
         return float(np.average((decision >= 0.0)[used] == (codes == 1.0)[used], weights=weights[used]))
 
+    def _prepare(self, X: Any, y: Any) -> Prepared:
+        classes = declared_classes(self.classes)
+        labelled = open_labelled(X, y, self.bounds, classes, self.csv_dialect)
+        algorithm = LogisticRegression(
+            n_rounds=self.n_rounds,
+            step_size=self.step_size,
+            l2=self.l2,
+            pseudo_records=trust_in_base(labelled.features.n_columns),
+            classes=tuple(c.item() if isinstance(c, np.generic) else c for c in classes),
+        )
+        return Prepared(algorithm, labelled.source, labelled.records, labelled.features)
 
-__all__ = ["PrivateLogisticRegression"]
+    def _keep(self, answer: Array, algorithm: Algorithm) -> None:
+        self.coef_, self.intercept_ = answer[None, :-1], answer[-1:]
+        self.classes_ = np.array(declared_classes(self.classes))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from recoup._random import sampler
 from recoup._validate import whole_number
+from recoup.algorithms.base import Algorithm
 from recoup.algorithms.mixture import GaussianMixture, Mixture, log_joint
-from recoup.driver import release
-from recoup.estimators.guarded import GuardedEstimator
+from recoup.estimators.base import Prepared, PrivateEstimator
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 
@@ -28,7 +27,7 @@ class Sample(NamedTuple):
     components: NDArray[np.int64]
 
 
-class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[misc]
+class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]
     """A differentially private mixture of Gaussians, spherical in columns scaled by their bounds.
 
     Every column is scaled by its public bounds to [-1, 1]; there each component has one variance for all columns. In
@@ -36,36 +35,18 @@ class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[mi
 
     Args:
         n_components: K.
-        epsilon: required: the privacy budget of one fit, read as the decimal that is typed.
-        bounds: required and public: `(low, high)`, each a number or one number a column, or `{column: (low, high)}`,
-            which also selects the columns. Never computed from the data.
-        delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise, which is smaller over so many rounds.
         domain: "auto" and "box" do not distort the data; "l1" and "l2" project records that lie outside the ball, in
             `fit` only; or a `Domain`.
-        n_records: a public guess of the number of records, or "auto".
-        records_per_person: how many records one person may hold; declared, not enforced.
         n_rounds: steps of private expectation maximisation; "auto" is 10.
         postprocess: "maxent" infers the maximum-entropy data set from all rounds and takes a few steps on it without
             noise; "mcmc" samples one; "none" keeps the last iterate. "auto" is "maxent", unless the released values say
             that there is too little to infer from: then it keeps the last iterate and warns.
-        ledger: a `Ledger` or its path, charged before every answer. Without one nothing counts the fit.
-        csv_dialect: how a CSV file was written: "rfc4180", the default, quotes text, which may then hold line breaks;
-            with "lines" each line is a record, and the unit of the promise. Never guessed from the file.
-        random_state: harmless randomness only (first means, inference, `sample`). With simulated noise it draws the
-            noise too. Without one, the transcript is read with the seed that the commands use.
-        noise: "secure" (a cryptographic generator that the system seeds) or "simulated", which is NOT PRIVATE.
 
     Attributes:
         weights_: (n_components,), of sum 1.
         means_: (n_components, d), in the user's units, inside the bounds.
         covariances_: (n_components, d), the variance of each column, in the user's units.
-        transcript_: everything that was released.
-        inferred_: the inferred data set, or none.
         declined_: why "auto" did not infer, or none.
-        verdict_: whether the result can be trusted and how many records it rests on, by the transcript alone; `fit`
-            warns (`recoup.errors.DoubtfulResult`) where it is doubtful.
-        privacy_: the privacy statement, and whether a ledger counts it.
-        n_features_in_: the number of columns.
 
     Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit;
     `sample` too. `predict`, `predict_proba`, `score_samples` and `score` look at the records that they are given and
@@ -108,47 +89,6 @@ class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[mi
         self.csv_dialect = csv_dialect
         self.random_state = random_state
         self.noise = noise
-
-    def fit(
-        self,
-        X: Any,
-        y: object = None,
-        *,
-        transcript_path: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        on_round: Callable[[int], None] | None = None,
-    ) -> Self:
-        """Fit a mixture privately.
-
-        Args:
-            X: an array, a data frame, an Arrow table or stream, a Spark DataFrame, or a path to Parquet or CSV.
-            y: ignored.
-            transcript_path: where to save the transcript after every round, so that nothing paid for is lost.
-            resume: continue the transcript at that path; only what is missing is paid for.
-            on_round: called with the number of finished rounds.
-
-        Returns:
-            The fitted estimator.
-        """
-        terms = self._terms()
-        self._check_postprocess()
-        rounds = {} if self.n_rounds == "auto" else {"n_rounds": self.n_rounds}
-        algorithm = GaussianMixture(n_components=self.n_components, **rounds)
-        domain, source = self._source(X)
-        transcript = release(
-            algorithm,
-            source,
-            domain=domain,
-            **terms,
-            path=transcript_path,
-            resume=resume,
-            on_round=on_round,
-        )
-        self._set_domain(domain)
-        answer = self._answer(transcript, algorithm)
-        d = domain.n_columns
-        self.weights_, self.means_, self.covariances_ = answer[:, 0], answer[:, 1 : 1 + d], answer[:, 1 + d :]
-        return self
 
     def score_samples(self, X: Any) -> Array:
         """The log-density at each record, in the user's units: for local use only.
@@ -198,6 +138,16 @@ class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[mi
         spread = np.sqrt(self.covariances_)[components]
         return Sample(self.means_[components] + spread * rng.standard_normal(spread.shape), components)
 
+    def _prepare(self, X: Any, y: Any) -> Prepared:
+        rounds = {} if self.n_rounds == "auto" else {"n_rounds": self.n_rounds}
+        algorithm = GaussianMixture(n_components=self.n_components, **rounds)
+        domain, source = self._source(X)
+        return Prepared(algorithm, source, domain, domain)
+
+    def _keep(self, answer: Array, algorithm: Algorithm) -> None:
+        d = self.n_features_in_
+        self.weights_, self.means_, self.covariances_ = answer[:, 0], answer[:, 1 : 1 + d], answer[:, 1 + d :]
+
     def _half_widths(self) -> Array:
         return np.asarray(0.5 * (np.array(self._domain.high) - np.array(self._domain.low)), dtype=np.float64)
 
@@ -208,6 +158,3 @@ class PrivateGaussianMixture(DensityMixin, GuardedEstimator):  # type: ignore[mi
         middle = np.array(self._domain.low) + half
         variances = (self.covariances_ / half**2).mean(axis=1)
         return log_joint(Mixture(self.weights_, (self.means_ - middle) / half, variances), (rows - middle) / half)
-
-
-__all__ = ["PrivateGaussianMixture"]

@@ -115,7 +115,7 @@ def test_during_inference_the_whole_transcript_is_kept(folder, monkeypatch):
         "consistency",
     ]
     with monkeypatch.context() as patch:
-        patch.setattr("recoup.estimators.kmeans.infer", stop)
+        patch.setattr("recoup.estimators.base.infer", stop)
         answer = run(*given)
     assert (answer.exit_code, answer.stdout) == (130, "")
     assert names(folder) == ["l.db", "out", "out/transcript.json", "people.csv"]
@@ -126,7 +126,7 @@ def test_during_inference_the_whole_transcript_is_kept(folder, monkeypatch):
 
 
 def test_a_sampler_that_was_stopped_gives_its_best_and_says_so(folder, monkeypatch):
-    from recoup.estimators import kmeans
+    from recoup.estimators import base
     from recoup.inference import infer as module
 
     whole = module.infer
@@ -136,7 +136,7 @@ def test_a_sampler_that_was_stopped_gives_its_best_and_says_so(folder, monkeypat
         return dataclasses.replace(found, diagnostics=dataclasses.replace(found.diagnostics, interrupted=True))
 
     monkeypatch.setattr(module, "infer", stopped)
-    monkeypatch.setattr(kmeans, "infer", stopped)
+    monkeypatch.setattr(base, "infer", stopped)
     clustered = run(*COMMANDS["cluster"], "--postprocess", "mcmc", "--json")
     inferred = run("infer", "out/transcript.json", "--method", "mcmc", "-o", "inferred", "--json")
     for answer in (clustered, inferred):

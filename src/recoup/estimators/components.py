@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from recoup._validate import choice, whole_number
-from recoup.algorithms.base import Weighted
+from recoup.algorithms.base import Algorithm, Weighted
 from recoup.algorithms.component_plan import plan_components
 from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width
 from recoup.domain import Domain
-from recoup.driver import release
 from recoup.errors import DataError, ParameterError
-from recoup.estimators.guarded import GuardedEstimator
+from recoup.estimators.base import Prepared, PrivateEstimator
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.price import as_fraction
 from recoup.queries.base import Array
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Transcript
 
 _ALGORITHMS = ("auto", "covariance", "power")
 
 
-class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstimator):  # type: ignore[misc]
+class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
     """Differentially private principal components of columns scaled by their bounds.
 
     Every column is scaled by its public bounds to [-1, 1] before anything else, as noise needs it; components are
@@ -37,14 +34,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
 
     Args:
         n_components: p, at most the number of columns.
-        epsilon: required: the privacy budget of one fit, read as the decimal that is typed.
-        bounds: required and public: `(low, high)`, each a number or one number a column, or `{column: (low, high)}`,
-            which also selects the columns. Never computed from the data.
-        delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise.
         domain: "auto" and "box" do not distort the data; "l1" and "l2" project records that lie outside the ball, in
             `fit` as in `transform`, and make noise smaller; or a `Domain`.
-        n_records: a public guess of the number of records, or "auto".
-        records_per_person: how many records one person may hold; declared, not enforced.
         algorithm: "covariance", all second moments in one round; "power", a noisy power iteration; "auto" as
             `recoup.algorithms.component_plan.plan_components` says: the covariance up to 64 columns, above that
             whichever has less noise.
@@ -53,12 +44,6 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
             noise; "mcmc" samples one; "none" keeps the algorithm's own answer. "auto" is "maxent" for "power", unless
             the released values say that noise hides every component: then it keeps the last iterate and warns. For
             "covariance" it is "none", since one round of everything leaves nothing to reconcile.
-        ledger: a `Ledger` or its path, charged before every answer. Without one nothing counts the fit.
-        csv_dialect: how a CSV file was written: "rfc4180", the default, quotes text, which may then hold line breaks;
-            with "lines" each line is a record, and the unit of the promise. Never guessed from the file.
-        random_state: harmless randomness only (first directions, inference). With simulated noise it draws the noise
-            too. Without one, the transcript is read with the seed that the commands use.
-        noise: "secure" (a cryptographic generator that the system seeds) or "simulated", which is NOT PRIVATE.
 
     Attributes:
         components_: (n_components, d), orthonormal, for columns scaled to [-1, 1]; the largest entry of each is
@@ -66,13 +51,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
         explained_variance_: (n_components,), of scaled columns; not negative, and not always descending: it is noisy.
         explained_variance_ratio_: its share of the variance of all scaled columns.
         mean_: (d,), in the user's units, inside the bounds.
-        transcript_: everything that was released.
-        inferred_: the inferred data set, or none.
         declined_: why "auto" did not infer, or none.
-        verdict_: whether the result can be trusted and how many records it rests on, by the transcript alone; `fit`
-            warns (`recoup.errors.DoubtfulResult`) where it is doubtful.
-        privacy_: the privacy statement, and whether a ledger counts it.
-        n_features_in_: the number of columns.
 
     Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit.
     `transform` and `fit_transform` look at the records that they are given and add no noise: what they return is for
@@ -118,48 +97,6 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
         self.random_state = random_state
         self.noise = noise
 
-    def fit(
-        self,
-        X: Any,
-        y: object = None,
-        *,
-        transcript_path: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        on_round: Callable[[int], None] | None = None,
-    ) -> Self:
-        """Find components privately.
-
-        Args:
-            X: an array, a data frame, an Arrow table or stream, a Spark DataFrame, or a path to Parquet or CSV.
-            y: ignored.
-            transcript_path: where to save the transcript after every round, so that nothing paid for is lost.
-            resume: continue the transcript at that path; only what is missing is paid for.
-            on_round: called with the number of finished rounds.
-
-        Returns:
-            The fitted estimator.
-        """
-        terms = self._terms()
-        choice(self.algorithm, "algorithm", _ALGORITHMS)
-        self._check_postprocess()
-        domain, source = self._source(X)
-        algorithm = self._algorithm(domain)
-        transcript = release(
-            algorithm,
-            source,
-            domain=domain,
-            **terms,
-            path=transcript_path,
-            resume=resume,
-            on_round=on_round,
-        )
-        self._set_domain(domain)
-        answer = self._answer(transcript, algorithm, infers_by_itself=isinstance(algorithm, PowerPCA))
-        self.mean_, self.components_ = answer[0], answer[1:]
-        self._set_variances(algorithm, transcript)
-        self._n_features_out = len(self.components_)
-        return self
-
     def transform(self, X: Any) -> Array:
         """The coordinates of each record along the components, columns scaled to [-1, 1]: for local use only.
 
@@ -179,6 +116,23 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
             raise DataError(f"give coordinates of shape (n, {len(self.components_)}), one for each component.")
         return self._domain.from_unit(coordinates @ self.components_ + self._domain.to_unit(self.mean_))
 
+    def _prepare(self, X: Any, y: Any) -> Prepared:
+        choice(self.algorithm, "algorithm", _ALGORITHMS)
+        domain, source = self._source(X)
+        return Prepared(self._algorithm(domain), source, domain, domain)
+
+    def _infers_by_itself(self, algorithm: Algorithm) -> bool:
+        return isinstance(algorithm, PowerPCA)
+
+    def _keep(self, answer: Array, algorithm: Algorithm) -> None:
+        assert isinstance(algorithm, CovariancePCA | PowerPCA)
+        self.mean_, self.components_ = answer[0], answer[1:]
+        transcript, inferred = self.transcript_, self.inferred_
+        data = None if inferred is None else Weighted(self._domain.to_unit(inferred.points), inferred.weights)
+        variances = algorithm.explained(transcript.context, transcript.rounds, self.components_, data)
+        self.explained_variance_, self.explained_variance_ratio_ = variances
+        self._n_features_out = len(self.components_)
+
     def _algorithm(self, domain: Domain) -> CovariancePCA | PowerPCA:
         n_rounds = 6 if self.n_rounds == "auto" else whole_number(self.n_rounds, "n_rounds")
         if self.algorithm == "covariance" and self.n_rounds != "auto":
@@ -195,12 +149,3 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GuardedEstim
         if chosen == "covariance":
             return CovariancePCA(n_components=self.n_components)
         return PowerPCA(n_components=self.n_components, n_rounds=n_rounds)
-
-    def _set_variances(self, algorithm: CovariancePCA | PowerPCA, transcript: Transcript) -> None:
-        inferred = self.inferred_
-        data = None if inferred is None else Weighted(self._domain.to_unit(inferred.points), inferred.weights)
-        found = algorithm.explained(transcript.context, transcript.rounds, self.components_, data)
-        self.explained_variance_, self.explained_variance_ratio_ = found
-
-
-__all__ = ["PrivatePCA"]
