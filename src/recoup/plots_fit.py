@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from math import pi, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from recoup.errors import ParameterError
-from recoup.inference.diagnostics import residuals_of
+from recoup.inference.diagnostics import ABSOLUTE_NOISE, fit_of_blocks
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.intervals import Intervals
 from recoup.plot_style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, axis_name, checked_pair, marked
 from recoup.transcript.transcript import Transcript
 
-# Of |noise| / scale.
-_MEANS = {"laplace": 1.0, "gaussian": sqrt(2 / pi)}
-_DEVIATIONS = {"laplace": 1.0, "gaussian": sqrt(1 - 2 / pi)}
 _LINES = tuple(zip((BLUE, RED, GREEN, ORANGE, PURPLE, SKY), "oXDs^v", ("-", "--", "-.", ":", "-", "--"), strict=True))
 
 
@@ -82,24 +78,16 @@ def plot_residuals(ax: Any, transcript: Transcript, inferred: InferredDataset) -
     Returns:
         The axes; shaded is the mean of noise, three standard deviations to either side.
     """
-    context = transcript.context
-    points = context.domain.to_unit(inferred.points)
-    misfits, _ = residuals_of(context, transcript.rounds, points, inferred.weights)
-    mean, deviation = _MEANS[context.mechanism], _DEVIATIONS[context.mechanism]
     names, seen = list[str](), set[str]()
     shapes = {"count": ("o", BLUE), "sum": ("D", ORANGE)}
-    for misfit, answered in zip(misfits, transcript.rounds, strict=True):
-        sizes = {block.name: block.size for block in answered.query.sensitivity(context.domain).blocks}
-        for name, value in misfit.by_block.items():
-            width = 3.0 * deviation / sqrt(sizes[name])
-            low, row = max(0.0, mean - width), len(names)
-            ax.barh(row, mean + width - low, left=low, height=0.6, color="#E4E7EB", zorder=1)
-            shape, colour = shapes.get(name, ("s", GREEN))
-            label = None if name in seen else f"{name}s"
-            ax.scatter(value, row, marker=shape, color=colour, s=36, zorder=3, label=label)
-            seen.add(name)
-            names.append(f"round {misfit.round + 1}, {name}s")
-    ax.axvline(mean, color="#555555", linewidth=1.0, linestyle=":", zorder=2)
+    for row, (t, name, _, value, low, high) in enumerate(fit_of_blocks(transcript, inferred.points, inferred.weights)):
+        ax.barh(row, high - low, left=low, height=0.6, color="#E4E7EB", zorder=1)
+        shape, colour = shapes.get(name, ("s", GREEN))
+        label = None if name in seen else f"{name}s"
+        ax.scatter(value, row, marker=shape, color=colour, s=36, zorder=3, label=label)
+        seen.add(name)
+        names.append(f"round {t + 1}, {name}s")
+    ax.axvline(ABSOLUTE_NOISE[transcript.context.mechanism][0], color="#555555", linewidth=1.0, linestyle=":", zorder=2)
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     ax.set_xlim(left=0.0)

@@ -25,9 +25,9 @@ from sklearn.cluster import KMeans
 
 from recoup import PrivateKMeans
 from recoup.errors import DoubtfulResult
+from recoup.inference.diagnostics import expected_answer
 from recoup.inference.intervals import intervals
 from recoup.inference.judge import judge
-from recoup.inference.misfit import expected_answer
 
 EPSILONS, DELTAS, DRAWS = (0.25, 1.0, 10.0), (0.0, 1e-6), 9
 SMOOTH = ("blobs", "unequal blobs", "uniform", "skewed")

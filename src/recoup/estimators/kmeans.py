@@ -22,10 +22,9 @@ from recoup.curator.rivals.base import release_model
 from recoup.curator.rivals.registry import RIVALS, rival_of
 from recoup.errors import ParameterError
 from recoup.estimators.base import Prepared, PrivateEstimator
-from recoup.inference.doubt import doubtful
 from recoup.inference.infer import METHODS
 from recoup.inference.intervals import Intervals, intervals
-from recoup.inference.judge import judge
+from recoup.inference.judge import doubtful, judge
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery

@@ -15,7 +15,7 @@ import numpy as np
 from recoup.domain import Domain
 from recoup.inference.intervals import UnitData, over_simulated
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
-from recoup.maxent.significance import sizes_by_counts
+from recoup.maxent.clusters import Clusters, WeightedPoints, sizes_by_counts
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.transcript.transcript import Transcript
@@ -44,7 +44,7 @@ def told_apart(
         A number of at least 1.
     """
     for k in range(wanted, 1, -1):
-        sizes = sizes_by_counts(transcript.rounds, data.points, data.weights, found[k - 1].centers)
+        sizes = sizes_by_counts(transcript.rounds, Clusters(found[k - 1].centers, WeightedPoints(*data)))
         if not (sizes.real | np.isinf(sizes.deviations)).all():
             continue
         # One box too: boxes that meet, as in a table without clusters, are no good likeness of what they came from.

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from math import pi, sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from recoup.queries.base import Array
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round
+from recoup.transcript.transcript import Transcript
+
+# The mean of |noise| / scale, and its standard deviation.
+ABSOLUTE_NOISE = {"laplace": (1.0, 1.0), "gaussian": (sqrt(2 / pi), sqrt(1 - 2 / pi))}
+_WIDTH = 3.0  # standard deviations: one block in several hundred would be outside by chance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,19 +77,45 @@ class Diagnostics:
         return {name: item for name, item in value.items() if item is not None}
 
 
+def expected_answer(answered: Round, points: Array, weights: Array) -> Array:
+    """What weighted points of the unit domain say to a round's query."""
+    return np.asarray(answered.query.contribution(points).T @ weights, dtype=np.float64)
+
+
 def residuals_of(
     context: Context, rounds: Sequence[Round], points: Array, weights: Array
 ) -> tuple[tuple[Residuals, ...], float]:
     """The misfit of each round under weighted points of the unit domain, and the log-likelihood of all of them."""
-    misfits, log_likelihood = [], 0.0
+    residuals, log_likelihood = [], 0.0
     for t, answered in enumerate(rounds):
-        expected = np.asarray(answered.query.contribution(points).T @ weights)
-        deviation = answered.noisy - expected
+        deviation = answered.noisy - expected_answer(answered, points, weights)
         log_likelihood += answered.noise.log_density(deviation, answered.scales)
-        by_block, start = {}, 0
+        by_block = {
+            block.name: float(np.mean(np.abs(deviation[rows]) / answered.scales[rows]))
+            for block, rows in answered.query.sensitivity(context.domain).parts()
+        }
+        residuals.append(Residuals(round=t, by_block=by_block))
+    return tuple(residuals), log_likelihood
+
+
+class BlockFit(NamedTuple):
+    """The misfit of one block of a round, and the range that noise alone would leave."""
+
+    round: int
+    block: str
+    n_values: int
+    residual: float
+    low: float
+    high: float
+
+
+def fit_of_blocks(transcript: Transcript, points: Array, weights: Array) -> Iterator[BlockFit]:
+    """The misfit of every block of every round under weighted points in the user's units."""
+    context = transcript.context
+    residuals, _ = residuals_of(context, transcript.rounds, context.domain.to_unit(points), weights)
+    mean, deviation = ABSOLUTE_NOISE[context.mechanism]
+    for residual, answered in zip(residuals, transcript.rounds, strict=True):
         for block in answered.query.sensitivity(context.domain).blocks:
-            rows = slice(start, start + block.size)
-            by_block[block.name] = float(np.mean(np.abs(deviation[rows]) / answered.scales[rows]))
-            start += block.size
-        misfits.append(Residuals(round=t, by_block=by_block))
-    return tuple(misfits), log_likelihood
+            width = _WIDTH * deviation / sqrt(block.size)
+            value = residual.by_block[block.name]
+            yield BlockFit(residual.round, block.name, block.size, value, max(0.0, mean - width), mean + width)

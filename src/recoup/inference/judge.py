@@ -11,28 +11,28 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
-from recoup.algorithms.base import column_names
-from recoup.domain import Domain
 from recoup.errors import DoubtfulResult
-from recoup.inference.doubt import doubtful, never_counted
+from recoup.inference.diagnostics import expected_answer
 from recoup.inference.evidence import Evidence, evidence_of
-from recoup.inference.foresight import foreseen
 from recoup.inference.inferred import InferredDataset
-from recoup.inference.misfit import Clusters, Misfit, expected_answer, misfits_of
-from recoup.inference.verdict import Kind, Reason, Verdict
-from recoup.maxent.records import Records, records_of
+from recoup.inference.misfit import Misfit, misfits_of
+from recoup.inference.verdict import Place, Reason, Verdict, notes_of, reasons_of, surprises_of
+from recoup.maxent.clusters import Clusters, Sizes, WeightedPoints, sizes_by_counts
+from recoup.maxent.measure import infer_measure
+from recoup.maxent.records import records_of
 from recoup.queries.base import Array
-from recoup.queries.cells import as_cells
+from recoup.queries.cells import VoronoiQuery, as_cells
+from recoup.queries.counts import counts_in_cells
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
 
 _FALSE_ALARM = 0.005  # of all tests that decide about one verdict, together: inside the 1% that is promised
 _FACTOR, _DEVIATIONS = 1.5, 4.0  # by both of them the number of records must differ from the declared one
-_MOST_NAMED = 5  # columns or clusters in one sentence; the data have all of them
+_PREDICTION_POINTS, _PREDICTION_PASSES = 4_000, 1  # as between rounds that settle centres
+_CLUSTER = Place("cluster", "")
 
 
 def judge(
@@ -67,19 +67,19 @@ def judge(
     """
     evidence = evidence_of(transcripts)
     if inferred is None:
-        return Verdict(reasons=tuple(_about_records(evidence)), records=records_of(evidence.context, evidence.rounds))
+        return _by_records(evidence)
     domain = evidence.context.domain
-    found = judge_measure(
+    verdict = judge_measure(
         evidence,
         domain.to_unit(inferred.points),
         inferred.weights,
         method=inferred.method,
         centers=None if centers is None else domain.to_unit(np.asarray(centers, dtype=np.float64)),
-        predictions=foreseen(evidence) if predictions is None else predictions,
+        predictions=predicted_last_round(evidence) if predictions is None else predictions,
     )
-    if _could_be_none(found.records):
-        return found
-    return replace(found, reasons=(*found.reasons, *_about_clusters(transcripts, centers, inferred)))
+    if _could_be_none(verdict):
+        return verdict
+    return replace(verdict, reasons=(*verdict.reasons, *_about_clusters(transcripts, centers, inferred)))
 
 
 def judge_measure(
@@ -93,60 +93,49 @@ def judge_measure(
 ) -> Verdict:
     """Judge weighted points of the unit domain, as `judge` does, but for clusters that may be nothing but noise.
 
-    Args:
-        evidence: the rounds.
-        points: (m, d).
-        weights: (m,) records that each stands for.
-        method: how they were inferred; those of "consistency" are of the last round, and held against it alone.
-        centers: (K, d), or none.
-        predictions: of later rounds, or none.
-
-    Returns:
-        The verdict.
+    Those of the method "consistency" are of the last round, and held against it alone.
     """
     rounds = evidence.rounds
     numbers = _held_against(evidence, method)
-    found = Verdict(
-        reasons=tuple(_about_records(evidence)),
-        records=records_of(evidence.context, rounds),
-        n_rounds=len(numbers),
-    )
-    if _could_be_none(found.records) or not float(np.sum(weights)) > 0.0:
-        return found  # what noise alone says about columns is nothing that anybody should read
-    place = _Place("cluster", "")
+    verdict = replace(_by_records(evidence), n_rounds=len(numbers))
+    if _could_be_none(verdict) or not float(np.sum(weights)) > 0.0:
+        return verdict  # what noise alone says about columns is nothing that anybody should read
+    place = _CLUSTER
     if centers is None:
-        last = max((t for t, answered in enumerate(rounds) if _has_sums(answered)), default=None)
-        place = _Place("part", "") if last is None else _Place("cell", f" of round {last + 1}")
-        centers = points[:1] if last is None else rounds[last].query.centers  # type: ignore[attr-defined]
-    clusters = Clusters(centers, points, weights)
+        with_sums = [(t, query) for t, answered in enumerate(rounds) if (query := _asked_for_sums(answered))]
+        place = Place("cell", f" of round {with_sums[-1][0] + 1}") if with_sums else Place("part", "")
+        centers = with_sums[-1][1].centers if with_sums else points[:1]
+    clusters = Clusters(centers, WeightedPoints(points, weights))
     certain = certain_misfits(evidence, clusters, method=method)
     wrong = [misfit for misfit in certain if misfit.importance >= 1.0]
     noted = [misfit for misfit in certain if misfit.importance < 1.0]
     noted += _certain(_own_misfits(evidence, clusters, sorted(set(numbers) - _deciding(evidence))))
-    foreseen = ((t, np.asarray(answer, dtype=np.float64)) for t, answer in (predictions or {}).items())
-    unforeseen = [m for m in _certain(_misfits(evidence, clusters, foreseen)) if m.importance >= 1.0]
+    predicted = ((t, np.asarray(answer, dtype=np.float64)) for t, answer in (predictions or {}).items())
+    surprises = [m for m in _certain(_misfits(evidence, clusters, predicted)) if m.importance >= 1.0]
     domain = evidence.context.domain
     return replace(
-        found,
-        reasons=(*found.reasons, *_reasons(domain, place, wrong)),
-        notes=(*_notes(domain, noted), *_surprises(domain, unforeseen)),
+        verdict,
+        reasons=(*verdict.reasons, *reasons_of(domain, place, wrong)),
+        notes=(*notes_of(domain, noted), *surprises_of(domain, surprises)),
     )
+
+
+def warn_of(verdict: Verdict, *, stacklevel: int) -> None:
+    """Warn where a verdict is doubtful; the level is that of the line that asked for the result, as seen from here."""
+    if not verdict.good:
+        warnings.warn(f"{verdict.sentence} {verdict.rests_on}", DoubtfulResult, stacklevel=stacklevel)
+
+
+# ---------------------------------------------------------------- misfits
 
 
 def certain_misfits(evidence: Evidence, clusters: Clusters, *, method: str = "maxent") -> list[Misfit]:
     """What the rounds that decide measured and the inferred data do not have, by more than noise, large or small.
 
-    Args:
-        evidence: the rounds.
-        clusters: the inferred data by cluster.
-        method: how they were inferred.
-
-    Returns:
-        The misfits; any at all in less than 1% of transcripts that the data explain.
+    Any at all in less than 1% of transcripts that the data explain.
     """
-    return _certain(
-        _own_misfits(evidence, clusters, sorted(_deciding(evidence) & set(_held_against(evidence, method))))
-    )
+    numbers = sorted(_deciding(evidence) & set(_held_against(evidence, method)))
+    return _certain(_own_misfits(evidence, clusters, numbers))
 
 
 def _held_against(evidence: Evidence, method: str) -> range:
@@ -157,43 +146,28 @@ def _held_against(evidence: Evidence, method: str) -> range:
 
 def _own_misfits(evidence: Evidence, clusters: Clusters, numbers: Sequence[int]) -> list[Misfit]:
     rounds = evidence.rounds
-    own = ((t, expected_answer(rounds[t], clusters.points, clusters.weights)) for t in numbers)
-    return _misfits(evidence, clusters, own)
+    return _misfits(
+        evidence, clusters, ((t, expected_answer(rounds[t], clusters.points, clusters.weights)) for t in numbers)
+    )
 
 
 def _misfits(evidence: Evidence, clusters: Clusters, answers: Iterable[tuple[int, Array]]) -> list[Misfit]:
     return [m for t, answer in answers for m in misfits_of(evidence.context, t, evidence.rounds[t], answer, clusters)]
 
 
-def warn_of(verdict: Verdict, *, stacklevel: int) -> None:
-    """Warn where a verdict is doubtful; the level is that of the line that asked for the result, as seen from here."""
-    if not verdict.good:
-        warnings.warn(f"{verdict.sentence} {verdict.rests_on}", DoubtfulResult, stacklevel=stacklevel)
-
-
-class _Place(NamedTuple):
-    """What the parts of the data are called, before and after their number."""
-
-    before: str
-    after: str
-
-    def name(self, numbers: Sequence[int]) -> str:
-        return f"{self.before}{'s' * (len(numbers) > 1)} {_listed(numbers)}{self.after}"
-
-
-def _has_sums(answered: Round) -> bool:
-    return as_cells(answered.query, "absolute", "relative") is not None
+def _asked_for_sums(answered: Round) -> VoronoiQuery | None:
+    return as_cells(answered.query, "absolute", "relative")
 
 
 def _deciding(evidence: Evidence) -> set[int]:
     """The last round with sums of each release, which was asked where its clusters are; without sums, all rounds."""
-    found, start = set(), 0
+    deciding, start = set[int](), 0
     for part in evidence.parts:
         numbers = range(start, start + len(part.rounds))
         start += len(part.rounds)
-        with_sums = [t for t, answered in zip(numbers, part.rounds, strict=True) if _has_sums(answered)]
-        found |= set(with_sums[-1:] or numbers)
-    return found
+        with_sums = [t for t, answered in zip(numbers, part.rounds, strict=True) if _asked_for_sums(answered)]
+        deciding |= set(with_sums[-1:] or numbers)
+    return deciding
 
 
 def _certain(misfits: Sequence[Misfit]) -> list[Misfit]:
@@ -202,149 +176,119 @@ def _certain(misfits: Sequence[Misfit]) -> list[Misfit]:
     return [misfit for misfit in misfits if misfit.log_chance < rare]
 
 
-def _could_be_none(records: Records | None) -> bool:
-    return records is not None and records.could_be_none
+def predicted_last_round(evidence: Evidence) -> dict[int, Array]:
+    """What data inferred from the rounds before it alone answer to the last question of an adaptive release.
+
+    Data that were inferred from a round follow it; a prediction tells how much was known before. By the number of the
+    round; empty where rounds are of several releases, fewer than two, not all in cells, or the last did not ask for
+    relative sums.
+    """
+    rounds = evidence.rounds
+    if len(evidence.parts) != 1 or len(rounds) < 2 or not as_cells(rounds[-1].query, "relative"):
+        return {}
+    if not all(counts_in_cells(answered.query) for answered in rounds):
+        return {}
+    before = replace(evidence.parts[0], rounds=rounds[:-1])
+    measure = infer_measure(
+        evidence.context,
+        before.rounds,
+        np.random.default_rng(0),
+        n_points=_PREDICTION_POINTS,
+        n_passes=_PREDICTION_PASSES,
+        n_settling=before.n_settling,
+    )
+    return {len(rounds) - 1: expected_answer(rounds[-1], measure.points, measure.weights)}
 
 
-def _about_records(evidence: Evidence) -> Iterator[Reason]:
-    found, declared = records_of(evidence.context, evidence.rounds), evidence.context.n_records
-    if found is None:
-        return
-    numbers = {"estimate": found.estimate, "deviation": found.deviation}
-    if found.could_be_none:
+# ---------------------------------------------------------------- records
+
+
+def _by_records(evidence: Evidence) -> Verdict:
+    """The verdict on the number of records alone."""
+    records, declared = records_of(evidence.context, evidence.rounds), evidence.context.n_records
+    verdict = Verdict(records=records)
+    if records is None:
+        return verdict
+    numbers = {"estimate": records.estimate, "deviation": records.deviation}
+    if records.could_be_none:
         sentence = (
             "the released counts cannot be told from those of an empty table: the file may be empty, a column text, or "
             "every record incomplete; or epsilon is too small"
         )
-        yield Reason(kind="records", sentence=sentence, numbers=numbers)
-        return
-    if declared is None or abs(found.estimate - declared) < _DEVIATIONS * found.deviation:
-        return
-    if max(found.estimate / declared, declared / found.estimate) > _FACTOR:
-        sentence = f"it {found.sentence}, and {declared:,} were declared"
-        yield Reason(kind="declared", sentence=sentence, numbers=numbers | {"declared": float(declared)})
+        return replace(verdict, reasons=(Reason(kind="records", sentence=sentence, numbers=numbers),))
+    if declared is None or abs(records.estimate - declared) < _DEVIATIONS * records.deviation:
+        return verdict
+    if max(records.estimate / declared, declared / records.estimate) <= _FACTOR:
+        return verdict
+    sentence = f"it {records.sentence}, and {declared:,} were declared"
+    numbers |= {"declared": float(declared)}
+    return replace(verdict, reasons=(Reason(kind="declared", sentence=sentence, numbers=numbers),))
+
+
+def _could_be_none(verdict: Verdict) -> bool:
+    return verdict.records is not None and verdict.records.could_be_none
+
+
+# ---------------------------------------------------------------- clusters
+
+
+def doubtful(
+    transcripts: Transcript | Sequence[Transcript], centers: Array | None, inferred: InferredDataset | None
+) -> list[int]:
+    """The clusters whose noisy counts do not stand out from their noise, as rows of the (K, d) centres.
+
+    Empty where nothing can be told: without inferred data, or where no round counted in cells of its own what is at a
+    centre. A single cluster is never doubted.
+
+    >>> from recoup import Box, KMeans, infer, refit, release
+    >>> x = np.repeat([[0.2], [0.8]], 500, axis=0)
+    >>> transcript = release(KMeans(n_clusters=2), x, domain=Box([0], [1]), epsilon=5)
+    >>> inferred = infer(transcript, random_state=0)
+    >>> doubtful(transcript, refit(transcript, inferred, random_state=0), inferred)
+    []
+    """
+    sizes = _sizes(transcripts, centers, inferred)
+    return [] if sizes is None else [int(k) for k in np.flatnonzero(~sizes.real & np.isfinite(sizes.deviations))]
+
+
+def never_counted(
+    transcripts: Transcript | Sequence[Transcript], centers: Array | None, inferred: InferredDataset | None
+) -> list[int]:
+    """The clusters that no round counted by themselves, though it counted others: more than were measured.
+
+    Where there are fewer different records than clusters, or a spike was taken for a spread, centres share a cell, and
+    how they divide it was made up.
+
+    >>> from recoup import Box, KMeans, infer, refit, release
+    >>> x = np.repeat([[0.2], [0.8]], 500, axis=0)
+    >>> transcript = release(KMeans(n_clusters=2), x, domain=Box([0], [1]), epsilon=5)
+    >>> inferred = infer(transcript, random_state=0)
+    >>> len(never_counted(transcript, refit(transcript, inferred, n_clusters=4, random_state=0), inferred))
+    2
+    """
+    sizes = _sizes(transcripts, centers, inferred)
+    counted = None if sizes is None else np.isfinite(sizes.deviations)
+    return [] if counted is None or not counted.any() else [int(k) for k in np.flatnonzero(~counted)]
+
+
+def _sizes(
+    transcripts: Transcript | Sequence[Transcript], centers: Array | None, inferred: InferredDataset | None
+) -> Sizes | None:
+    if centers is None or inferred is None or len(centers) == 1:
+        return None
+    released = [transcripts] if isinstance(transcripts, Transcript) else list(transcripts)
+    domain = released[0].context.domain
+    rounds = [answered for transcript in released for answered in transcript.rounds]
+    data = WeightedPoints(domain.to_unit(inferred.points), inferred.weights)
+    return sizes_by_counts(rounds, Clusters(domain.to_unit(centers), data))
 
 
 def _about_clusters(
     transcripts: Transcript | Sequence[Transcript], centers: Array | None, inferred: InferredDataset
 ) -> Iterator[Reason]:
-    noise = doubtful(transcripts, centers, inferred)
-    if noise:
-        sentence = f"{_Place('cluster', '').name(noise)} may be nothing but noise"
+    if noise := doubtful(transcripts, centers, inferred):
+        sentence = f"{_CLUSTER.name(noise)} may be nothing but noise"
         yield Reason(kind="clusters", sentence=sentence, clusters=tuple(noise))
-    shared = never_counted(transcripts, centers, inferred)
-    if shared:
-        sentence = f"no round counted {_Place('cluster', '').name(shared)} apart from others: there may be fewer"
+    if shared := never_counted(transcripts, centers, inferred):
+        sentence = f"no round counted {_CLUSTER.name(shared)} apart from others: there may be fewer"
         yield Reason(kind="apart", sentence=sentence, clusters=tuple(shared))
-
-
-def _reasons(domain: Domain, place: _Place, misfits: Sequence[Misfit]) -> list[Reason]:
-    """One reason for each column, cluster or block, told by where it is worst; the worst first."""
-    by_subject: dict[tuple[object, ...], list[Misfit]] = {}
-    for misfit in sorted(misfits, key=lambda m: -m.importance):
-        own = {"column": misfit.column, "size": misfit.cluster, "round": (misfit.round, misfit.block)}[misfit.kind]
-        by_subject.setdefault((misfit.kind, own), []).append(misfit)
-    return [_reason(domain, place, found) for found in by_subject.values()]
-
-
-def _reason(domain: Domain, place: _Place, misfits: Sequence[Misfit]) -> Reason:
-    worst = misfits[0]
-    numbers = {
-        "round": float(worst.round + 1),
-        "measured": worst.measured,
-        "inferred": worst.inferred,
-        "log10_chance": worst.log_chance / float(np.log(10.0)),
-        "importance": worst.importance,
-    }
-    clusters = tuple(sorted({misfit.cluster for misfit in misfits if misfit.cluster is not None}))
-    if worst.kind == "round":
-        sentence = (
-            f"round {worst.round + 1}: {worst.measured:.0%} of the answer ({worst.block}) is neither noise nor "
-            "explained by the inferred data"
-        )
-        return Reason(kind="round", sentence=sentence, numbers=numbers)
-    if worst.kind == "size":
-        sentence = (
-            f"{place.name(clusters)}: about {_figure(max(worst.measured, 0.0))} records were counted, the inferred "
-            f"data have {_figure(worst.inferred)}"
-        )
-        return Reason(kind="size", sentence=sentence, clusters=clusters, numbers=numbers)
-    assert worst.column is not None
-    measured, inferred = (_in_units(domain, worst.column, value) for value in (worst.measured, worst.inferred))
-    where = "" if worst.cluster is None else f" in {place.name([worst.cluster])}"
-    others = [k for k in clusters if k != worst.cluster]
-    also = f", and are off in {place.name(others)} too" if others else ""
-    return Reason(
-        kind="column",
-        sentence=(
-            f"{column_names(domain)[worst.column]}: the rounds measured {_figure(measured)}{where}, the inferred data "
-            f"say {_figure(inferred)}{also}"
-        ),
-        columns=_ids(domain, [worst.column]),
-        clusters=clusters,
-        numbers=numbers | {"measured": measured, "inferred": inferred},
-    )
-
-
-def _notes(domain: Domain, misfits: Sequence[Misfit]) -> Iterator[Reason]:
-    """One note for each round: what differs by more than noise and does not decide."""
-    for t, found, about in _by_round(domain, misfits):
-        small = max(misfit.importance for misfit in found) < 1.0
-        why = "by too little to matter" if small else "and a later round was asked where the clusters are"
-        sentence = f"round {t + 1}, {about}: measured and inferred values differ by more than noise, {why}"
-        yield _note(domain, found[0].kind, t, found, sentence)
-
-
-def _surprises(domain: Domain, misfits: Sequence[Misfit]) -> Iterator[Reason]:
-    for t, found, about in _by_round(domain, misfits):
-        sentence = f"round {t + 1} was not foreseen by the rounds before it in {about}"
-        yield _note(domain, "prediction", t, found, sentence)
-
-
-def _by_round(domain: Domain, misfits: Sequence[Misfit]) -> Iterator[tuple[int, list[Misfit], str]]:
-    """The misfits of each round, and what they are about, in words."""
-    for t in sorted({misfit.round for misfit in misfits}):
-        found = [misfit for misfit in misfits if misfit.round == t]
-        about = [column_names(domain)[j] for j in _columns(found)]
-        about += sorted({f"{misfit.block}s" for misfit in found if misfit.column is None})
-        yield t, found, _listed(about)
-
-
-def _note(domain: Domain, kind: Kind, t: int, found: Sequence[Misfit], sentence: str) -> Reason:
-    return Reason(
-        kind=kind,
-        sentence=sentence,
-        columns=_ids(domain, _columns(found)),
-        clusters=tuple(sorted({misfit.cluster for misfit in found if misfit.cluster is not None})),
-        numbers={"round": float(t + 1), "importance": max(misfit.importance for misfit in found)},
-    )
-
-
-def _columns(misfits: Sequence[Misfit]) -> list[int]:
-    return sorted({misfit.column for misfit in misfits if misfit.column is not None})
-
-
-def _ids(domain: Domain, columns: Sequence[int]) -> tuple[str | int, ...]:
-    return tuple(j if domain.columns is None else domain.columns[j] for j in columns)
-
-
-def _in_units(domain: Domain, column: int, value: float) -> float:
-    low, high = domain.low[column], domain.high[column]
-    return float(np.clip(low + 0.5 * (value + 1.0) * (high - low), low, high))
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:.4g}"
-
-
-def _listed(names: Sequence[object]) -> str:
-    """Names in words, not more than a reader wants.
-
-    >>> _listed([1, 2, 3])
-    '1, 2 and 3'
-    """
-    shown = [str(name) for name in names]
-    if len(shown) > _MOST_NAMED:
-        shown[_MOST_NAMED - 1 :] = [f"{len(shown) - _MOST_NAMED + 1} more"]
-    *others, last = shown
-    return f"{', '.join(others)} and {last}" if others else last

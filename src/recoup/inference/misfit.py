@@ -1,9 +1,10 @@
 """What was measured, held against what inferred data say: by column, by size, and by whole answers.
 
-The noise of every answer is known, so the chance of each residual is too. Next to it stands how much it matters.
-Residuals of sums, added up over the cells of a cluster and divided by its records, tell how far the measured mean lies
-from the inferred one; residuals of counts tell how many records are missing. An answer of another kind tells which part
-of it is not explained.
+The noise of every answer is known, so the chance of each residual is too. Inference that follows the noise only makes
+residuals smaller, so what is rare for noise is rarer still for a residual. Next to the chance stands how much it
+matters. Residuals of sums, added up over the cells of a cluster and divided by its records, tell how far the measured
+mean lies from the inferred one; residuals of counts tell how many records are missing. An answer of another kind tells
+which part of it is not explained.
 """
 
 from __future__ import annotations
@@ -13,20 +14,56 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
+from scipy.stats import chi2, gamma
 
-from recoup.inference.chance import chance_of_size, chance_of_sum
+from recoup.maxent.clusters import Clusters
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.queries.counts import Marginal, as_grid, marginals_of
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round
 
+_TILTS = np.linspace(0.02, 0.98, 25)  # of Chernoff's bound, as parts of the largest that the widest noise allows
 _PART_OF_SPREAD = 0.02  # of a cluster, in a column: a centre that is off by less is as good
 _PART_OF_RANGE = 0.0005  # of a column's declared width, where a cluster has no spread
 _UNIT_WIDTH = 2.0  # of a column, in the unit domain
 _PART_OF_SIZE = 0.1  # of a cluster
 _SMALLEST = 0.1  # of an equal part of the records: what is missing in a smaller cluster is held against this
 _PART_OF_ANSWER = 0.1
+
+
+def log_chance_of_sum(residuals: Array, scales: Array, law: str) -> Array:
+    """Log of a bound on the chance that the sums of (n, d) noises over n are, on either side, this far from 0.
+
+    Exact for one value and for Gaussian noise, else Chernoff's bound; at most 0.
+
+    >>> log_chance_of_sum(np.array([[6.0]]), np.array([[2.0]]), "laplace")
+    array([-3.])
+    """
+    distance = np.abs(residuals.sum(axis=0))
+    if law == "gaussian":
+        return np.asarray(np.minimum(np.log(2.0) + log_ndtr(-distance / np.sqrt((scales**2).sum(axis=0))), 0.0))
+    if len(residuals) == 1:
+        return np.asarray(-distance / scales[0])
+    widest = scales.max(axis=0)
+    best = np.zeros(distance.shape)
+    for tilt in _TILTS:
+        # Any tilt gives a bound: the best of them is one too.
+        bound = -tilt * distance / widest - np.log1p(-((tilt * scales / widest) ** 2)).sum(axis=0)
+        best = np.minimum(best, np.log(2.0) + bound)
+    return best
+
+
+def log_chance_of_size(residuals: Array, scales: Array, law: str) -> Array:
+    """Log of the chance that (n, d) noises are all together this large over n: absolute, or squared (Gaussian).
+
+    >>> log_chance_of_size(np.array([[6.0]]), np.array([[2.0]]), "laplace").round(6)
+    array([-3.])
+    """
+    ratio, n = np.abs(residuals) / scales, len(residuals)
+    tail = gamma(n) if law == "laplace" else chi2(n)
+    return np.asarray(tail.logsf(ratio.sum(axis=0) if law == "laplace" else (ratio**2).sum(axis=0)))
 
 
 class Misfit(NamedTuple):
@@ -47,60 +84,23 @@ class Misfit(NamedTuple):
     importance: float  # 1 and more matters
 
 
-class Clusters:
-    """Inferred data by cluster: the parts that means and sizes are told of.
-
-    A cell of a round belongs to the cluster that most of its inferred records are in.
-
-    Args:
-        centers: (K, d) in the unit domain: a point belongs to the nearest.
-        points: (m, d).
-        weights: (m,) records that each stands for.
-    """
-
-    def __init__(self, centers: Array, points: Array, weights: Array) -> None:
-        self.n, self.points, self.weights = len(centers), points, weights
-        self._nearest = VoronoiQuery(centers=centers, sums="none")
-        self._labels = self._nearest.cells(points)
-
-    def of_cells(self, cells: NDArray[np.int64], middles: Array) -> NDArray[np.int64]:
-        """The cluster of each cell, given the cell of each point and the middle of each cell."""
-        n_cells = len(middles)
-        mass = np.bincount(cells * self.n + self._labels, self.weights, minlength=n_cells * self.n)
-        mass = mass.reshape(n_cells, self.n)
-        return np.where(mass.sum(axis=1) > 0, mass.argmax(axis=1), self._nearest.cells(middles))
-
-
-def expected_answer(answered: Round, points: Array, weights: Array) -> Array:
-    """What weighted points of the unit domain say to a round's query."""
-    return np.asarray(answered.query.contribution(points).T @ weights, dtype=np.float64)
-
-
 def misfits_of(context: Context, number: int, answered: Round, expected: Array, clusters: Clusters) -> Iterator[Misfit]:
-    """Compare what a round measured with what is expected.
+    """Compare what a round measured with the answer of the inferred data, or a prediction.
 
-    Args:
-        context: the terms of the release.
-        number: of the round.
-        answered: the round.
-        expected: the answer that it is held against: of the inferred data, or a prediction.
-        clusters: the inferred data by cluster.
-
-    Yields:
-        For counts in cells one misfit for each cluster, for sums one for each cluster and column, for histograms one
-        for each single column, for answers of other kinds one for each block.
+    For counts in cells it yields one misfit for each cluster, for sums one for each cluster and column, for histograms
+    one for each single column, for answers of other kinds one for each block.
     """
     query, residuals = answered.query, answered.noisy - expected
     if voronoi := as_cells(query):
         cells = voronoi.cells(clusters.points)
-        owners = clusters.of_cells(cells, voronoi.centers)
+        owners, _ = clusters.of_cells(cells, voronoi.centers)
         if voronoi.n_cells > 1:
             yield from _of_sizes(number, answered, residuals[: voronoi.n_cells], cells, owners, clusters)
         if voronoi.sums != "none":
             yield from _of_means(number, answered, voronoi, residuals, cells, owners, clusters)
     elif grid := as_grid(query):
         cells = grid.marginal.cells(clusters.points)
-        owners = clusters.of_cells(cells, grid.marginal.centers())
+        owners, _ = clusters.of_cells(cells, grid.marginal.centers())
         yield from _of_sizes(number, answered, residuals, cells, owners, clusters)
     elif marginals := marginals_of(query):
         start = 0
@@ -128,19 +128,10 @@ def _of_sizes(
         if not own.any():
             continue
         missing, size = float(residuals[own].sum()), float(inferred[own].sum())
-        yield Misfit(
-            kind="size",
-            round=number,
-            block="count",
-            column=None,
-            cluster=k,
-            measured=size + missing,
-            inferred=size,
-            log_chance=float(
-                chance_of_sum(residuals[own, None], answered.scales[: len(owners)][own, None], answered.mechanism)[0]
-            ),
-            importance=abs(missing) / (_PART_OF_SIZE * max(size, smallest)),
-        )
+        scales = answered.scales[: len(owners)][own, None]
+        log_chance = float(log_chance_of_sum(residuals[own, None], scales, answered.mechanism)[0])
+        importance = abs(missing) / (_PART_OF_SIZE * max(size, smallest))
+        yield Misfit("size", number, "count", None, k, size + missing, size, log_chance, importance)
 
 
 def _of_means(
@@ -154,9 +145,9 @@ def _of_means(
 ) -> Iterator[Misfit]:
     n_cells, shape = query.n_cells, query.centers.shape
     values, scales = residuals[n_cells:].reshape(shape), answered.scales[n_cells:].reshape(shape)
-    inferred = np.bincount(cells, clusters.weights, minlength=n_cells)
     if query.radii is None:
         # Absolute sums grow with the number of records: what counts explain of them is no matter of means.
+        inferred = np.bincount(cells, clusters.weights, minlength=n_cells)
         sums = np.stack(
             [np.bincount(cells, clusters.weights * x, minlength=n_cells) for x in clusters.points.T], axis=1
         )
@@ -174,19 +165,12 @@ def _of_means(
         mean = weights @ clusters.points[inside] / n
         spread = np.sqrt(weights @ (clusters.points[inside] - mean) ** 2 / n)
         shift = values[own].sum(axis=0) / n
-        matters = np.maximum(_PART_OF_SPREAD * spread, _PART_OF_RANGE * _UNIT_WIDTH)
-        chances = chance_of_sum(values[own], scales[own], answered.mechanism)
+        importance = np.abs(shift) / _shift_that_matters(spread)
+        log_chances = log_chance_of_sum(values[own], scales[own], answered.mechanism)
         for j in range(query.n_columns):
+            measured, inferred_mean = float(mean[j] + shift[j]), float(mean[j])
             yield Misfit(
-                kind="column",
-                round=number,
-                block="sum",
-                column=j,
-                cluster=k,
-                measured=float(mean[j] + shift[j]),
-                inferred=float(mean[j]),
-                log_chance=float(chances[j]),
-                importance=float(abs(shift[j]) / matters[j]),
+                "column", number, "sum", j, k, measured, inferred_mean, float(log_chances[j]), float(importance[j])
             )
 
 
@@ -198,48 +182,26 @@ def _of_histogram(
     x, weights = clusters.points[:, column], clusters.weights
     total = max(float(weights.sum()), 1e-12)
     mean = float(weights @ x) / total
-    spread = float(np.sqrt(weights @ (x - mean) ** 2 / total))
+    spread = np.sqrt(weights @ (x - mean) ** 2 / total)
     offsets = marginal.centers()[:, 0] - mean
     shift = float(residuals @ offsets) / total
-    return Misfit(
-        kind="column",
-        round=number,
-        block="count",
-        column=column,
-        cluster=None,
-        measured=mean + shift,
-        inferred=mean,
-        log_chance=float(
-            chance_of_sum(
-                (residuals * offsets)[:, None],
-                np.maximum(np.abs(offsets) * scales, 1e-300)[:, None],
-                answered.mechanism,
-            )[0]
-        ),
-        importance=abs(shift) / max(_PART_OF_SPREAD * spread, _PART_OF_RANGE * _UNIT_WIDTH),
-    )
+    values, widths = (residuals * offsets)[:, None], np.maximum(np.abs(offsets) * scales, 1e-300)[:, None]
+    log_chance = float(log_chance_of_sum(values, widths, answered.mechanism)[0])
+    importance = float(abs(shift) / _shift_that_matters(spread))
+    return Misfit("column", number, "count", column, None, mean + shift, mean, log_chance, importance)
+
+
+def _shift_that_matters(spread: Array) -> Array:
+    return np.maximum(_PART_OF_SPREAD * spread, _PART_OF_RANGE * _UNIT_WIDTH)
 
 
 def _of_blocks(context: Context, number: int, answered: Round, residuals: Array) -> Iterator[Misfit]:
-    start = 0
-    for block in answered.query.sensitivity(context.domain).blocks:
-        rows = slice(start, start + block.size)
-        start += block.size
+    for block, rows in answered.query.sensitivity(context.domain).parts():
         noise = block.size * answered.noise.deviation(1.0) ** 2
         missed, answer = (
             max(float(np.sum((values[rows] / answered.scales[rows]) ** 2)) - noise, 0.0)
             for values in (residuals, answered.noisy)
         )
         part = float(np.sqrt(missed / max(answer, noise)))
-        chance = chance_of_size(residuals[rows, None], answered.scales[rows, None], answered.mechanism)
-        yield Misfit(
-            kind="round",
-            round=number,
-            block=block.name,
-            column=None,
-            cluster=None,
-            measured=part,
-            inferred=0.0,
-            log_chance=float(chance[0]),
-            importance=part / _PART_OF_ANSWER,
-        )
+        log_chance = log_chance_of_size(residuals[rows, None], answered.scales[rows, None], answered.mechanism)
+        yield Misfit("round", number, block.name, None, None, part, 0.0, float(log_chance[0]), part / _PART_OF_ANSWER)

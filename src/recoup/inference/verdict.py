@@ -1,14 +1,23 @@
-"""What an inference says about itself: good, or doubtful and why, as a value that can be read and printed."""
+"""What an inference says about itself: good, or doubtful and why, as a value that can be read and printed.
+
+Misfits, records and clusters are put into words here; `judge` decides which of them matter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
+from recoup.algorithms.base import column_names
+from recoup.domain import Domain
+from recoup.inference.misfit import Misfit
 from recoup.maxent.records import Records
 
 _MOST_SAID = 4  # reasons in one sentence; the data have all of them
+_MOST_NAMED = 5  # columns or clusters in one sentence; the data have all of them
 Kind = Literal["records", "declared", "column", "size", "round", "clusters", "apart", "prediction"]
 
 
@@ -104,8 +113,8 @@ class Verdict:
     @property
     def rests_on(self) -> str:
         """How many records it rests on, in words."""
-        found = "rests on a number of records that cannot be told" if self.records is None else self.records.sentence
-        return f"{found[0].upper()}{found[1:]}."
+        words = "rests on a number of records that cannot be told" if self.records is None else self.records.sentence
+        return f"{words[0].upper()}{words[1:]}."
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value."""
@@ -121,3 +130,136 @@ class Verdict:
 
     def __repr__(self) -> str:
         return f"<Verdict: {self.sentence}>"
+
+
+# ---------------------------------------------------------------- in words
+
+
+class Place(NamedTuple):
+    """What the parts of the data are called, before and after their number."""
+
+    before: str
+    after: str
+
+    def name(self, numbers: Sequence[int]) -> str:
+        """Those of these numbers, in words."""
+        return f"{self.before}{'s' * (len(numbers) > 1)} {listed(numbers)}{self.after}"
+
+
+def reasons_of(domain: Domain, place: Place, misfits: Sequence[Misfit]) -> list[Reason]:
+    """One reason for each column, cluster or block, told by where it is worst; the worst first."""
+    by_subject: dict[tuple[object, ...], list[Misfit]] = {}
+    for misfit in sorted(misfits, key=lambda m: -m.importance):
+        subject = {"column": misfit.column, "size": misfit.cluster, "round": (misfit.round, misfit.block)}[misfit.kind]
+        by_subject.setdefault((misfit.kind, subject), []).append(misfit)
+    return [_reason(domain, place, own) for own in by_subject.values()]
+
+
+def _reason(domain: Domain, place: Place, misfits: Sequence[Misfit]) -> Reason:
+    worst = misfits[0]
+    numbers = {
+        "round": float(worst.round + 1),
+        "measured": worst.measured,
+        "inferred": worst.inferred,
+        "log10_chance": worst.log_chance / float(np.log(10.0)),
+        "importance": worst.importance,
+    }
+    clusters = _clusters(misfits)
+    if worst.kind == "round":
+        sentence = (
+            f"round {worst.round + 1}: {worst.measured:.0%} of the answer ({worst.block}) is neither noise nor "
+            "explained by the inferred data"
+        )
+        return Reason(kind="round", sentence=sentence, numbers=numbers)
+    if worst.kind == "size":
+        sentence = (
+            f"{place.name(clusters)}: about {_figure(max(worst.measured, 0.0))} records were counted, the inferred "
+            f"data have {_figure(worst.inferred)}"
+        )
+        return Reason(kind="size", sentence=sentence, clusters=clusters, numbers=numbers)
+    assert worst.column is not None
+    measured, inferred = (_in_units(domain, worst.column, value) for value in (worst.measured, worst.inferred))
+    where = "" if worst.cluster is None else f" in {place.name([worst.cluster])}"
+    others = [k for k in clusters if k != worst.cluster]
+    also = f", and are off in {place.name(others)} too" if others else ""
+    return Reason(
+        kind="column",
+        sentence=(
+            f"{column_names(domain)[worst.column]}: the rounds measured {_figure(measured)}{where}, the inferred data "
+            f"say {_figure(inferred)}{also}"
+        ),
+        columns=_ids(domain, [worst.column]),
+        clusters=clusters,
+        numbers=numbers | {"measured": measured, "inferred": inferred},
+    )
+
+
+def notes_of(domain: Domain, misfits: Sequence[Misfit]) -> Iterator[Reason]:
+    """One note for each round: what differs by more than noise and does not decide."""
+    for t, about, own in _by_round(domain, misfits):
+        small = max(misfit.importance for misfit in own) < 1.0
+        why = "by too little to matter" if small else "and a later round was asked where the clusters are"
+        sentence = f"round {t + 1}, {about}: measured and inferred values differ by more than noise, {why}"
+        yield _note(domain, own[0].kind, sentence, own)
+
+
+def surprises_of(domain: Domain, misfits: Sequence[Misfit]) -> Iterator[Reason]:
+    """One note for each round that those before it did not predict."""
+    for t, about, own in _by_round(domain, misfits):
+        yield _note(domain, "prediction", f"round {t + 1} was not foreseen by the rounds before it in {about}", own)
+
+
+def _by_round(domain: Domain, misfits: Sequence[Misfit]) -> Iterator[tuple[int, str, list[Misfit]]]:
+    """The misfits of each round, and what they are about, in words."""
+    for t in sorted({misfit.round for misfit in misfits}):
+        own = [misfit for misfit in misfits if misfit.round == t]
+        about = [column_names(domain)[j] for j in _columns(own)]
+        about += sorted({f"{misfit.block}s" for misfit in own if misfit.column is None})
+        yield t, listed(about), own
+
+
+def _note(domain: Domain, kind: Kind, sentence: str, misfits: Sequence[Misfit]) -> Reason:
+    return Reason(
+        kind=kind,
+        sentence=sentence,
+        columns=_ids(domain, _columns(misfits)),
+        clusters=_clusters(misfits),
+        numbers={
+            "round": float(misfits[0].round + 1),
+            "importance": max(misfit.importance for misfit in misfits),
+        },
+    )
+
+
+def _clusters(misfits: Sequence[Misfit]) -> tuple[int, ...]:
+    return tuple(sorted({misfit.cluster for misfit in misfits if misfit.cluster is not None}))
+
+
+def _columns(misfits: Sequence[Misfit]) -> list[int]:
+    return sorted({misfit.column for misfit in misfits if misfit.column is not None})
+
+
+def _ids(domain: Domain, columns: Sequence[int]) -> tuple[str | int, ...]:
+    return tuple(j if domain.columns is None else domain.columns[j] for j in columns)
+
+
+def _in_units(domain: Domain, column: int, value: float) -> float:
+    low, high = domain.low[column], domain.high[column]
+    return float(np.clip(low + 0.5 * (value + 1.0) * (high - low), low, high))
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:.4g}"
+
+
+def listed(names: Sequence[object]) -> str:
+    """Names in words, not more than a reader wants.
+
+    >>> listed([1, 2, 3])
+    '1, 2 and 3'
+    """
+    shown = [str(name) for name in names]
+    if len(shown) > _MOST_NAMED:
+        shown[_MOST_NAMED - 1 :] = [f"{len(shown) - _MOST_NAMED + 1} more"]
+    *others, last = shown
+    return f"{', '.join(others)} and {last}" if others else last

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from recoup.inference.doubt import doubtful, never_counted
 from recoup.inference.evidence import evidence_of
 from recoup.inference.inferred import InferredDataset
-from recoup.inference.judge import certain_misfits
-from recoup.inference.misfit import Clusters
+from recoup.inference.judge import certain_misfits, doubtful, never_counted
+from recoup.maxent.clusters import Clusters, WeightedPoints
 from recoup.maxent.records import records_of
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
@@ -67,7 +66,7 @@ def withheld_from(
     for k, reason in _without_records(transcript, inferred, centers, clumps):
         found |= {(k, j): reason for j in range(centers.shape[1]) if (k, j) not in found}
     domain = transcript.context.domain
-    clusters = Clusters(domain.to_unit(centers), domain.to_unit(inferred.points), inferred.weights)
+    clusters = Clusters(domain.to_unit(centers), WeightedPoints(domain.to_unit(inferred.points), inferred.weights))
     for misfit in certain_misfits(evidence_of(transcript), clusters, method=inferred.method):
         cluster, column = misfit.cluster, misfit.column
         if cluster is None:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, expit, log_ndtr
 
+from recoup.maxent.clusters import WeightedPoints
 from recoup.queries.base import Array, of_kind
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context
@@ -31,13 +32,6 @@ _MIXTURE_STEPS = 40
 _EVIDENCE = 3.0  # nats by which errors of the model must explain offsets better than noise alone
 _PASSES = 8  # points that cross into another cell, or are clipped, leave a little of a shift to do
 _SMALLEST_ROOM = 1e-12
-
-
-class Corrected(NamedTuple):
-    """A measure that was moved: (m, d) points of the unit domain, and their (m,) weights."""
-
-    points: Array
-    weights: Array
 
 
 class CellMisfit(NamedTuple):
@@ -78,7 +72,7 @@ def _means_of(answered: Round) -> VoronoiQuery | None:
     return as_cells(answered.query, "absolute", "relative")
 
 
-def corrected(context: Context, rounds: Sequence[Round], points: Array, weights: Array) -> Corrected:
+def corrected(context: Context, rounds: Sequence[Round], points: Array, weights: Array) -> WeightedPoints:
     """Move a measure, round by round, to what the rounds measured, as far as that stands out from their noise.
 
     Args:
@@ -92,7 +86,7 @@ def corrected(context: Context, rounds: Sequence[Round], points: Array, weights:
     """
     for answered in rounds:
         points, weights = _corrected_by(context, answered, points, weights)
-    return Corrected(points, weights)
+    return WeightedPoints(points, weights)
 
 
 def misfit_of(answered: Round, points: Array, weights: Array) -> CellMisfit:
@@ -201,7 +195,7 @@ def _log_density(offsets: Array, errors: Array, spread: float, law: str) -> Arra
     return np.asarray(0.5 * ratio**2 + np.logaddexp(below, above) - np.log(scale))
 
 
-def _corrected_by(context: Context, answered: Round, points: Array, weights: Array) -> Corrected:
+def _corrected_by(context: Context, answered: Round, points: Array, weights: Array) -> WeightedPoints:
     query, law = of_kind(answered.query, VoronoiQuery), answered.mechanism
     counted = misfit_of(answered, points, weights)
     more = expected_error(counted.more[:, None], counted.more_error[:, None], law)[:, 0]
@@ -210,12 +204,12 @@ def _corrected_by(context: Context, answered: Round, points: Array, weights: Arr
     misfit = misfit_of(answered, points, weights)
     wanted = left = expected_error(misfit.offsets, misfit.offset_errors, law)
     if not wanted.any():
-        return Corrected(points, weights)
+        return WeightedPoints(points, weights)
     for _ in range(_PASSES):
         points = _shifted(context, query, points, weights, left)
         weights = _resized(query, points, weights, sizes)
         left = wanted - (misfit.offsets - misfit_of(answered, points, weights).offsets)
-    return Corrected(points, weights)
+    return WeightedPoints(points, weights)
 
 
 def _resized(query: VoronoiQuery, points: Array, weights: Array, sizes: Array) -> Array:

@@ -93,13 +93,11 @@ def records_of(context: Context, rounds: Sequence[Round]) -> Records | None:
     """
     weighted = precision = 0.0
     for answered in rounds:
-        query, start = answered.query, 0
-        for block in query.sensitivity(context.domain).blocks:
-            values, scales = (v[start : start + block.size] for v in (answered.noisy, answered.scales))
-            start += block.size
+        for block, part in answered.query.sensitivity(context.domain).parts():
             if block.total is None:
                 continue
-            if grid := as_grid(query):
+            values, scales = answered.noisy[part], answered.scales[part]
+            if grid := as_grid(answered.query):
                 reachable = reachable_cells(grid, context.domain)
                 values, scales = values[reachable], scales[reachable]
             estimate = values.sum() / block.total

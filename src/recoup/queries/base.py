@@ -7,7 +7,7 @@ two readers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
@@ -73,6 +73,13 @@ class Sensitivity:
     def names(self) -> tuple[str, ...]:
         """The blocks' names, in the order of the answer."""
         return tuple(block.name for block in self.blocks)
+
+    def parts(self) -> Iterator[tuple[Block, slice]]:
+        """Each block with the part of the answer that it is."""
+        start = 0
+        for block in self.blocks:
+            yield block, slice(start, start + block.size)
+            start += block.size
 
 
 class Asked(NamedTuple):

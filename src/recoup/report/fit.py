@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from math import pi, sqrt
 from typing import Any
 
 import numpy as np
 
-from recoup.inference.diagnostics import Diagnostics, residuals_of
+from recoup.inference.diagnostics import ABSOLUTE_NOISE, Diagnostics, fit_of_blocks
 from recoup.inference.inferred import InferredDataset
 from recoup.queries.base import asked_by
 from recoup.report.result import Result
 from recoup.transcript.transcript import Transcript
 
-# The mean of |noise| / scale, and its standard deviation: Laplace, Gaussian.
-_EXPECTED = {"laplace": (1.0, 1.0), "gaussian": (sqrt(2 / pi), sqrt(1 - 2 / pi))}
-_WIDTH = 3.0  # standard deviations: one round in several hundred would be outside by chance
 _EXACT = 1e-6  # noise scales: what is left is the solver's
 _MOST_STEPS = 400
 
@@ -35,33 +31,26 @@ def fit_facts(result: Result) -> dict[str, Any]:
 
 def fit_of(transcript: Transcript, data: InferredDataset) -> dict[str, Any]:
     """What `fit_facts` says, of any transcript and any data that should explain it."""
-    points = transcript.context.domain.to_unit(data.points)
-    misfits, _ = residuals_of(transcript.context, transcript.rounds, points, data.weights)
-    mean, deviation = _EXPECTED[transcript.context.mechanism]
     rows = []
-    for misfit, answered in zip(misfits, transcript.rounds, strict=True):
-        sizes = {block.name: block.size for block in answered.query.sensitivity(transcript.context.domain).blocks}
-        for name, value in misfit.by_block.items():
-            width = _WIDTH * deviation / sqrt(sizes[name])
-            low, high = max(0.0, mean - width), mean + width
-            verdict = "above" if value > high else "below" if value < low else "within"
-            if value < _EXACT:
-                # As many unknowns as answers: the data can follow any noise, so its fit says nothing for it.
-                value, verdict = 0.0, "exact"
-            rows.append(
-                {
-                    "round": misfit.round + 1,
-                    "asked": asked_by(answered.query).words,
-                    "block": f"{name}s",
-                    "values": sizes[name],
-                    "residual": value,
-                    "low": low,
-                    "high": high,
-                    "verdict": verdict,
-                }
-            )
+    for t, name, n_values, value, low, high in fit_of_blocks(transcript, data.points, data.weights):
+        verdict = "above" if value > high else "below" if value < low else "within"
+        if value < _EXACT:
+            # As many unknowns as answers: the data can follow any noise, so its fit says nothing for it.
+            value, verdict = 0.0, "exact"
+        rows.append(
+            {
+                "round": t + 1,
+                "asked": asked_by(transcript.rounds[t].query).words,
+                "block": f"{name}s",
+                "values": n_values,
+                "residual": value,
+                "low": low,
+                "high": high,
+                "verdict": verdict,
+            }
+        )
     return {
-        "expected": mean,
+        "expected": ABSOLUTE_NOISE[transcript.context.mechanism][0],
         "method": data.method,
         "rows": rows,
         "solver": _solver(data.diagnostics),

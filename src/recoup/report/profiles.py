@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from recoup.inference.doubt import doubtful
+from recoup.inference.judge import doubtful
 from recoup.maxent.measure import weighted_quantile
 from recoup.queries.base import Array
 from recoup.report.numbers import count, in_units, known, listed, share

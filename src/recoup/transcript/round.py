@@ -167,11 +167,9 @@ class Round:
 
     def block(self, name: str, context: Context) -> slice:
         """Where a block of the answer lies."""
-        start = 0
-        for block in self.query.sensitivity(context.domain).blocks:
+        for block, part in self.query.sensitivity(context.domain).parts():
             if block.name == name:
-                return slice(start, start + block.size)
-            start += block.size
+                return part
         raise ParameterError(f"the query has no block {name!r}.")
 
     def simulated(self, exact: Array, rng: np.random.Generator) -> Round:

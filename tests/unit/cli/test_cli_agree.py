@@ -14,8 +14,8 @@ from recoup import Box, KMeans, PrivateKMeans, Transcript, infer, refit, release
 from recoup._random import seed_for
 from recoup.cli import output as out
 from recoup.cli.app import app
-from recoup.inference.doubt import doubtful
 from recoup.inference.intervals import intervals
+from recoup.inference.judge import doubtful
 from recoup.report.profiles import profile_facts
 from recoup.report.result import result_of
 
@@ -171,7 +171,7 @@ def test_the_profile_says_so():
 
 def test_commands_name_doubtful_clusters(folder, monkeypatch):
     assert read("cluster", "t.csv", *GIVEN, "-o", "out")["doubtful"] == []
-    for reader in ("inference.doubt", "inference.judge", "estimators.kmeans"):
+    for reader in ("inference.judge", "estimators.kmeans"):
         monkeypatch.setattr(f"recoup.{reader}.doubtful", lambda *_: [1, 3])
     for words in (("cluster", "t.csv", *GIVEN), ("infer", "out/transcript.json")):
         assert "clusters 1 and 3 may be nothing but noise." in run(*words).stderr

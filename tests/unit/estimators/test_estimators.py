@@ -27,8 +27,7 @@ from recoup.errors import (
     ParameterError,
     UnknownColumnError,
 )
-from recoup.inference.doubt import doubtful
-from recoup.inference.judge import judge
+from recoup.inference.judge import doubtful, judge
 
 X = np.random.default_rng(0).normal([[0.3, 0.7]], 0.1, size=(400, 2))
 

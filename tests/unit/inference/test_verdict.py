@@ -14,12 +14,11 @@ import recoup
 from recoup import Box, GridKMeans, KMeans, L1Ball, PrivateKMeans, infer, release
 from recoup.cli.app import app
 from recoup.errors import DoubtfulResult
-from recoup.inference.chance import chance_of_size, chance_of_sum
+from recoup.inference.diagnostics import expected_answer
 from recoup.inference.evidence import evidence_of
-from recoup.inference.foresight import foreseen
 from recoup.inference.inferred import InferredDataset
-from recoup.inference.judge import judge
-from recoup.inference.misfit import expected_answer
+from recoup.inference.judge import judge, predicted_last_round
+from recoup.inference.misfit import log_chance_of_size, log_chance_of_sum
 from recoup.inference.verdict import Reason, Verdict
 from recoup.maxent.measure import total_of
 from recoup.maxent.records import Records, records_of
@@ -137,7 +136,7 @@ def test_chance_is_not_understated(law, n):
     rng, draws = np.random.default_rng(n), 20_000
     scales = np.geomspace(0.1, 3.0, n)[:, None] * np.ones(draws)
     noise = rng.laplace(size=(n, draws)) if law == "laplace" else rng.normal(size=(n, draws))
-    for chance in (chance_of_sum, chance_of_size):
+    for chance in (log_chance_of_sum, log_chance_of_size):
         found = chance(noise * scales, scales, law)
         assert (found <= 0).all()
         for level in (0.1, 0.01, 0.001):
@@ -145,7 +144,7 @@ def test_chance_is_not_understated(law, n):
             # The other half: noise that is half as large again as was claimed would be seen.
             if level == 0.01:
                 grown = chance(1.5 * noise * scales, scales, law)
-                bound = chance is chance_of_sum and law == "laplace" and n > 1  # which leaves room
+                bound = chance is log_chance_of_sum and law == "laplace" and n > 1  # which leaves room
                 assert bound or rare(int((grown < np.log(level)).sum()), draws, level)
 
 
@@ -235,8 +234,8 @@ def test_the_last_round_of_an_adaptive_release_is_predicted_from_those_before(mo
     again = tuple(
         answered.simulated(answer, rng) for answered, answer in zip(transcript.rounds, explained, strict=True)
     )
-    assert foreseen(evidence_of([transcript, replace(transcript, rounds=again)])) == {}
-    assert foreseen(evidence_of(replace(transcript, rounds=transcript.rounds[:2]))) == {}
+    assert predicted_last_round(evidence_of([transcript, replace(transcript, rounds=again)])) == {}
+    assert predicted_last_round(evidence_of(replace(transcript, rounds=transcript.rounds[:2]))) == {}
 
 
 def test_columns_without_names_and_cells_without_centres():

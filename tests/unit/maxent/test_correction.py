@@ -12,8 +12,9 @@ from scipy.integrate import quad
 
 from recoup import AdaptiveKMeans, Box, L1Ball, L2Ball, PrivateKMeans, release
 from recoup.algorithms.kmeans.adaptive import plan_stages
-from recoup.inference import correction
 from recoup.kernels.weighted_kmeans import weighted_kmeans
+from recoup.maxent import correction
+from recoup.maxent.clusters import WeightedPoints
 from recoup.maxent.correction import corrected, expected_error, misfit_of, solved_and_settled
 from recoup.maxent.measure import Measure
 from recoup.privacy.mechanism import MECHANISMS
@@ -384,8 +385,8 @@ def test_the_default_converges_to_lloyd_on_the_records():
 @pytest.mark.slow
 def test_without_the_correction_it_does_not(monkeypatch):
     def as_it_is(context, rounds, points, weights):
-        return correction.Corrected(points, weights)
+        return WeightedPoints(points, weights)
 
-    for module in ("measure", "joint"):
-        monkeypatch.setattr(f"recoup.inference.{module}.corrected", as_it_is)
+    for module in ("maxent.measure", "inference.joint"):
+        monkeypatch.setattr(f"recoup.{module}.corrected", as_it_is)
     assert loss_against_lloyd(0) > 1e-3

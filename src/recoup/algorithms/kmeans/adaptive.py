@@ -18,8 +18,8 @@ import numpy as np
 from recoup.algorithms.kmeans.base import ClusteringAlgorithm, checked_clusters
 from recoup.errors import ParameterError
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
+from recoup.maxent.clusters import without_doubtful_clusters
 from recoup.maxent.measure import Measure, infer_measure, total_of, weighted_quantile
-from recoup.maxent.significance import without_noise
 from recoup.queries.base import MAX_SIZE, Array, Query, check_size
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
@@ -91,7 +91,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
             if stage.kind == "counts":
                 query = VoronoiQuery(centers=_kmeans(measure, stage.n_cells, 2, rng), sums="none")
             else:
-                weights = without_noise(context, rounds, measure.points, measure.weights, self.n_clusters, rng)
+                weights = without_doubtful_clusters(rounds, measure.points, measure.weights, self.n_clusters, rng)
                 measure = replace(measure, weights=weights)
                 centers = self._next_centers(rounds, stages, measure, rng)
                 epsilon = _sum_strength(context, 1.0, stage.share)
@@ -117,7 +117,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         rng = np.random.default_rng(0)
         n_settling = self.settling(context, rounds)
         measure = infer_measure(context, rounds, rng, n_points=_POINTS_BETWEEN, n_settling=n_settling)
-        weights = without_noise(context, rounds, measure.points, measure.weights, self.n_clusters, rng)
+        weights = without_doubtful_clusters(rounds, measure.points, measure.weights, self.n_clusters, rng)
         return context.domain.clip(_kmeans(replace(measure, weights=weights), self.n_clusters, 10, rng))
 
     def planned_rounds(self, context: Context) -> tuple[int | None, bool]:

@@ -17,7 +17,7 @@ from recoup.algorithms.base import Algorithm, column_names
 from recoup.domain import Domain, unclipped_points, uniform_points
 from recoup.errors import ParameterError
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
-from recoup.maxent.significance import without_noise
+from recoup.maxent.clusters import without_doubtful_clusters
 from recoup.queries.base import MAX_SIZE, Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.transcript.context import Context
@@ -69,7 +69,7 @@ class ClusteringAlgorithm(Algorithm):
         """
         wanted = self.n_clusters if n_clusters is None else n_clusters
         if not keep_all:
-            weights = without_noise(context, rounds, points, weights, wanted, rng)
+            weights = without_doubtful_clusters(rounds, points, weights, wanted, rng)
         n_restarts = self.refit_restarts if n_restarts is None else n_restarts
         best = weighted_kmeans(points, weights, wanted, n_restarts=n_restarts, rng=rng)
 

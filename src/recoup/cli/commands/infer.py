@@ -86,11 +86,10 @@ def infer(
     from recoup.algorithms.base import column_names
     from recoup.cli import output as out
     from recoup.cli.progress import Progress
-    from recoup.inference.doubt import doubtful
     from recoup.inference.evidence import evidence_of, joint_privacy
     from recoup.inference.guard import reasons_against
     from recoup.inference.infer import infer as read
-    from recoup.inference.judge import judge
+    from recoup.inference.judge import doubtful, judge
     from recoup.report.answer import inferred_in_short, named_answer
     from recoup.report.plain import answer_of, has_clusters
     from recoup.transcript.transcript import Transcript
