@@ -5,10 +5,16 @@ a box along the data's principal axes, which have no clusters; the number of clu
 within one standard error of the largest. Unlike rules on the curve's shape alone it can answer 1. It knows nothing of
 the noise of the release, so with the transcript at hand its answer is lowered to what can be told apart, and it is
 called conclusive only where it need not be and the curve has a bend.
+
+Noise makes clusters of its own: inferred data falls into more of them than the records have. So each cluster must hold
+more records than the noise of its counts would explain, and the clusters must be worth more than in worlds that are
+known to have one less, or only one: there each cluster is a plain box, released with the same queries and noise and
+inferred again. Where one cluster is suggested, a world of two must have shown, or their absence means nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,10 +26,10 @@ from recoup._random import generator
 from recoup._validate import whole_number
 from recoup.domain import Domain
 from recoup.errors import ParameterError
-from recoup.inference.apart import told_apart, two_would_show
 from recoup.inference.inferred import InferredDataset
-from recoup.inference.intervals import UnitData, draws_for, error_at, one_transcript, over_simulated
+from recoup.inference.simulate import draws_for, error_at, one_transcript, over_simulated
 from recoup.kernels.weighted_kmeans import Clustering, weighted_inertia, weighted_kmeans
+from recoup.maxent.clusters import Clusters, WeightedPoints, sizes_by_counts
 from recoup.maxent.measure import weighted_quantile
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
@@ -34,6 +40,10 @@ _REFERENCES, _REFERENCE_POINTS = 10, 2_000
 _SMALLEST = 1e-12  # of the loss of one cluster: below this a loss is zero
 _SMALLEST_RANGE, _LARGEST_RANGE = 8, 20
 _DRAWS, _LEVEL_OF_DRAWS = 19, 0.95  # the curve is looked at, not read off
+_WORLD_DRAWS, _WORLD_RESTARTS, _BOX_POINTS = 10, 4, 4_000
+_DEVIATIONS = 4.0  # several steps are tested, with a deviation from few draws
+_SHOWN = 0.9  # of the worlds with two clusters must show them
+_TIGHTER = 0.5  # how much closer to its centre each record of such a world is
 
 Outcome = Literal["conclusive", "at least", "not conclusive"]
 
@@ -126,20 +136,20 @@ def suggest_clusters(
             '"maxent", which gives data with a spread.'
         )
     rng = generator(random_state)
-    points = _by_range(points, weights) if domain is None else domain.to_unit(points)
-    found = [_cluster(points, weights, k, _RESTARTS, rng) for k in range(1, k_max + 1)]
-    loss = np.array([clustering.inertia for clustering in found])
-    gap, gap_error = _gaps(points, weights, loss, rng)
+    data = WeightedPoints(_by_range(points, weights) if domain is None else domain.to_unit(points), weights)
+    clusterings = [_cluster(data, k, _RESTARTS, rng) for k in range(1, k_max + 1)]
+    loss = np.array([clustering.inertia for clustering in clusterings])
+    gap, gap_error = _gaps(data, loss, rng)
     suggested = _suggestion(gap, gap_error)
     if transcript is None:
-        log_error = _sampling_error(points, weights, found, level)
+        log_error = _sampling_error(data, clusterings, level)
         outcome, sentence = _unjudged(suggested)
     else:
-        data = UnitData(points, weights)
-        log_error = _release_error(transcript, data, found, n_draws, level, rng)
-        best, suggested = suggested, told_apart(transcript, data, found, suggested, rng)
+        log_error = _release_error(transcript, data, clusterings, n_draws, level, rng)
+        noise, best = AgainstNoise(transcript, data, clusterings, rng), suggested
+        suggested = noise.most_told_apart(best)
         bends = suggested == best and int(np.argmax(gap)) < k_max - 1
-        no_more = bends and (suggested > 1 or two_would_show(transcript, data, found, rng))
+        no_more = bends and (suggested > 1 or noise.two_would_show())
         outcome, sentence = _judged(suggested, no_more, k_max)
     return ClusterCurve(
         n_clusters=np.arange(1, k_max + 1, dtype=np.int64),
@@ -204,43 +214,46 @@ def _ranges(points: Array, weights: Array) -> tuple[Array, Array]:
     return np.array(low), np.array(high)
 
 
-def _cluster(points: Array, weights: Array, k: int, n_restarts: int, rng: np.random.Generator) -> Clustering:
-    return weighted_kmeans(points, weights, k, n_restarts=n_restarts, rng=rng, max_iterations=60, tolerance=1e-4)
+def _cluster(
+    data: WeightedPoints, k: int, n_restarts: int, rng: np.random.Generator, *, starts: Array | None = None
+) -> Clustering:
+    return weighted_kmeans(*data, k, n_restarts=n_restarts, rng=rng, starts=starts, max_iterations=60, tolerance=1e-4)
 
 
-def _sampling_error(points: Array, weights: Array, found: list[Clustering], level: float) -> Array:
+def _sampling_error(data: WeightedPoints, clusterings: Sequence[Clustering], level: float) -> Array:
     """Half the width of the interval of a log loss, between samples of Poisson size with these expected weights.
 
     With the centres held, the loss is a sum over records; that they would move is of second order at an optimum.
     """
     errors = []
-    for clustering in found:
-        distances = np.min([((points - center) ** 2).sum(axis=1) for center in clustering.centers], axis=0)
-        deviation = np.sqrt((weights * distances**2).sum())
+    for clustering in clusterings:
+        distances = np.min([((data.points - center) ** 2).sum(axis=1) for center in clustering.centers], axis=0)
+        deviation = np.sqrt((data.weights * distances**2).sum())
         errors.append(deviation / max(clustering.inertia, 1e-300) if deviation > 0 else 0.0)
     return np.asarray(norm.ppf((1.0 + level) / 2.0) * np.array(errors))
 
 
 def _release_error(
     transcript: Transcript,
-    data: UnitData,
-    found: list[Clustering],
+    data: WeightedPoints,
+    clusterings: Sequence[Clustering],
     n_draws: int,
     level: float,
     rng: np.random.Generator,
 ) -> Array:
     """The same from transcripts simulated on the inferred data, which hold the noise and the bias of inference."""
 
-    def log_losses(data: UnitData, stream: np.random.Generator) -> Array:
-        losses = [weighted_inertia(data.points, data.weights, clustering.centers) for clustering in found]
+    def log_losses(data: WeightedPoints, stream: np.random.Generator) -> Array:
+        losses = [weighted_inertia(data.points, data.weights, clustering.centers) for clustering in clusterings]
         return np.log(np.maximum(losses, 1e-300))
 
     true = log_losses(data, rng)
     return error_at(np.stack(over_simulated(transcript, data, "maxent", log_losses, n_draws, rng)) - true, level)
 
 
-def _gaps(points: Array, weights: Array, loss: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+def _gaps(data: WeightedPoints, loss: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """The gap of each number of clusters, and the standard error of its reference."""
+    points, weights = data
     mean = np.average(points, axis=0, weights=weights)
     covariance = np.atleast_2d(np.cov(points.T, aweights=weights, ddof=0))
     axes = np.linalg.eigh(covariance)[1]
@@ -248,8 +261,8 @@ def _gaps(points: Array, weights: Array, loss: Array, rng: np.random.Generator) 
     ones = np.ones(_REFERENCE_POINTS)
     logs = []
     for _ in range(_REFERENCES):
-        reference = rng.uniform(low, high, size=(_REFERENCE_POINTS, points.shape[1]))
-        losses = [_cluster(reference, ones, k, _REFERENCE_RESTARTS, rng).inertia for k in range(1, len(loss) + 1)]
+        reference = WeightedPoints(rng.uniform(low, high, size=(_REFERENCE_POINTS, points.shape[1])), ones)
+        losses = [_cluster(reference, k, _REFERENCE_RESTARTS, rng).inertia for k in range(1, len(loss) + 1)]
         logs.append(_log_shares(np.array(losses)))
     gap = np.mean(logs, axis=0) - _log_shares(loss)
     return gap, np.std(logs, axis=0) * np.sqrt(1.0 + 1.0 / _REFERENCES)
@@ -265,3 +278,89 @@ def _log_shares(loss: Array) -> Array:
 def _suggestion(gap: Array, error: Array) -> int:
     best = int(np.argmax(gap))
     return 1 + int(np.nonzero(gap >= gap[best] - error[best])[0][0])
+
+
+# ---------------------------------------------------------------- held against noise
+
+
+@dataclass(frozen=True, slots=True)
+class AgainstNoise:
+    """Holds numbers of clusters against the noise of a release, by counts and by simulated releases.
+
+    Attributes:
+        transcript: what was released.
+        data: what was inferred from it, in the unit domain.
+        clusterings: of the data, into 1, 2, ... clusters.
+        rng: harmless randomness.
+    """
+
+    transcript: Transcript
+    data: WeightedPoints
+    clusterings: Sequence[Clustering]
+    rng: np.random.Generator
+
+    def most_told_apart(self, wanted: int) -> int:
+        """The largest number of clusters, at most as many as wanted, that noise would not have made."""
+        for k in range(wanted, 1, -1):
+            sizes = sizes_by_counts(self.transcript.rounds, Clusters(self.clusterings[k - 1].centers, self.data))
+            if not (sizes.real | np.isinf(sizes.deviations)).all():
+                continue
+            # One box too: boxes that meet, as in a table without clusters, are no good likeness of what they came from.
+            if all(
+                _gain(self.clusterings[n - 1], self.clusterings[k - 1]) > self._limit(n, k) for n in sorted({k - 1, 1})
+            ):
+                return k
+        return 1
+
+    def two_would_show(self) -> bool:
+        """Whether two tight clusters in the place of the data would have shown, and do not."""
+        limit = self._limit(1, 2)
+        if _gain(self.clusterings[0], self.clusterings[1]) > limit:
+            return False
+        shown = self._gains(_clumps(self.data, self.clusterings[1]), 1, 2) > limit
+        return bool(shown.mean() >= _SHOWN)
+
+    def _limit(self, fewer: int, more: int) -> float:
+        """The most that a world of fewer clusters would gain from more of them by chance."""
+        domain = self.transcript.context.domain
+        gains = self._gains(_boxes(domain, self.data, self.clusterings[fewer - 1], self.rng), fewer, more)
+        spread = np.std(gains, ddof=1) * np.sqrt(1.0 + 1.0 / len(gains))
+        return float(np.mean(gains) + _DEVIATIONS * spread)
+
+    def _gains(self, world: WeightedPoints, fewer: int, more: int) -> Array:
+        """What more clusters gain in data that is inferred from releases of a world."""
+
+        def work(data: WeightedPoints, stream: np.random.Generator) -> float:
+            # The known centres are a start too: a search that fails would look like a gain.
+            known = ((n, self.clusterings[n - 1].centers[None]) for n in (fewer, more))
+            return _gain(*(_cluster(data, n, _WORLD_RESTARTS, stream, starts=starts) for n, starts in known))
+
+        return np.array(over_simulated(self.transcript, world, "maxent", work, _WORLD_DRAWS, self.rng))
+
+
+def _gain(fewer: Clustering, more: Clustering) -> float:
+    """By how much the log of the loss falls."""
+    tiny = 1e-300
+    return float(np.log(max(fewer.inertia, tiny)) - np.log(max(more.inertia, tiny)))
+
+
+def _boxes(domain: Domain, data: WeightedPoints, clustering: Clustering, rng: np.random.Generator) -> WeightedPoints:
+    """Each cluster as uniform points in a box along its principal axes, with its size, mean and covariance."""
+    clusters = Clusters(clustering.centers, data)
+    sizes = clusters.sizes
+    points, weights = [], []
+    for k in np.flatnonzero(sizes > 0):
+        inside, mass = data.points[clusters.labels == k], data.weights[clusters.labels == k]
+        n = max(2, round(_BOX_POINTS * sizes[k] / sizes.sum()))
+        mean = np.average(inside, axis=0, weights=mass)
+        variances, axes = np.linalg.eigh(((inside - mean).T * mass) @ (inside - mean) / mass.sum())
+        half = np.sqrt(3.0 * np.maximum(variances, 0.0))
+        points.append(mean + rng.uniform(-half, half, size=(n, len(half))) @ axes.T)
+        weights.append(np.full(n, sizes[k] / n))
+    return WeightedPoints(domain.clip(np.concatenate(points)), np.concatenate(weights))
+
+
+def _clumps(data: WeightedPoints, clustering: Clustering) -> WeightedPoints:
+    """The data with each point closer to the centre of its cluster."""
+    middles = clustering.centers[Clusters(clustering.centers, data).labels]
+    return WeightedPoints(middles + _TIGHTER * (data.points - middles), data.weights)

@@ -1,62 +1,74 @@
 """How far the estimate may be from the data's own clusters, from the transcript alone: a parametric bootstrap.
 
-The inferred data is taken as if it were the data. Its rounds are answered again with fresh noise of the released
-scales, the answers are inferred from and clustered in the same way, and the errors against the clusters of the inferred
-data are read off. They hold the noise and the bias of inference alike. Rounds of DP-KMEANS say nothing about what is
-inside a cell but its mean, so there each draw starts from other data that explains the rounds as well. Nothing here
-protects anybody: these are intervals of an estimate, and cost no privacy.
+The inferred data is taken as if it were the data, and released again and again (`simulate`); what is inferred from
+these releases is clustered in the same way, and the errors against the clusters of the inferred data are read off. They
+hold the noise and the bias of inference alike. Rounds of DP-KMEANS say nothing about what is inside a cell but its
+mean, so there each draw starts from other data that explains the rounds as well. Where there may be no records at all,
+or where the last round measured something that the inferred data do not have, all of that is the wrong question: such
+intervals are withheld instead of being narrow and wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from math import ceil
-from typing import Any, NamedTuple, TypeVar, cast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import norm
-from threadpoolctl import threadpool_limits
 
 from recoup._random import generator
-from recoup._threads import n_threads
-from recoup._validate import probability, whole_number
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.evidence import evidence_of
-from recoup.inference.infer import Method, has_cells_alone, infer
+from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset
-from recoup.inference.withheld import Withheld, withheld_from
+from recoup.inference.judge import certain_misfits, doubtful, never_counted
+from recoup.inference.simulate import (
+    CLUMPS,
+    POINTS,
+    clumped,
+    draws_for,
+    error_at,
+    exact_answers,
+    in_threads,
+    one_transcript,
+    only_means,
+    over_simulated,
+    released_again,
+)
 from recoup.kernels.weighted_kmeans import weighted_kmeans
-from recoup.maxent.explain import default_temperature, explain
-from recoup.maxent.measure import infer_measure
+from recoup.maxent.clusters import Clusters, WeightedPoints
+from recoup.maxent.records import records_of
 from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery, as_cells
+from recoup.queries.cells import as_cells
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
 
-_DRAWS = 39  # the 36th of 39 is exactly the 90 % point, the 38th the 95 % point
-# One pass on so many points has the error of two on 10,000 within a few per cent, at a sixth of the time.
-_POINTS, _PASSES = 4_000, 1
 # The deviation of what is left to move, in units of the last move: on tables with spikes .4 to 2.4, of sizes 2 to 3.
 _MOVES, _SIZE_MOVES = 1.2, 3.0
 _MISSES = 0.8  # the same, in units of how far centres are from what the last round measured, which they do not follow
 _COUNT_PART = 0.2  # of the noise of a count that was made but once: so much of a size is not known any better
-# Other data in the place of the inferred: so many clumps for each cluster, so far from where the inferred data is.
-_CLUMPS, _CLUMP_SHIFT, _CLUMP_SPREADS = 2, 0.3, (0.02, 0.05, 0.1, 0.2)
-_SMOOTH_POINTS, _SMOOTH_WEIGHT, _CLUMP_TOLERANCE = 0.25, 0.1, 0.1
+_NOISE = "it may be nothing but noise"
+_NO_RECORDS = "the released counts cannot be told from those of an empty table"
+_MISSED = "the last round measured another value, outside of the interval"
+_SHARED = "no round counted it apart from others"
 
-Result = TypeVar("Result")
 
+class Withheld(NamedTuple):
+    """One interval that is not given.
 
-class UnitData(NamedTuple):
-    """Weighted points of the unit domain."""
+    Attributes:
+        cluster: the row of the centres.
+        column: the number of the column; none for the cluster's size.
+        reason: why, in words.
+    """
 
-    points: Array
-    weights: Array
+    cluster: int
+    column: int | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,8 +112,8 @@ def intervals(
     simulated transcripts, and beside it what those cannot show: how far centres and sizes are, beyond noise, from the
     cells of the last round and from what it measured in them. Where an interval would not hold it is withheld.
 
-    Data sets of the maximum-entropy method are inferred again on a fresh, smaller support; those
-    of the other methods by the same method at its default settings, with maximum-entropy data in place of the records.
+    Data sets of the maximum-entropy method are inferred again on a fresh, smaller support; those of the other methods
+    by the same method at its default settings, with maximum-entropy data in place of the records.
     For transcripts of DP-KMEANS each draw has its own data in their place: clumps that explain the rounds.
 
     Args:
@@ -141,43 +153,41 @@ def intervals(
     n_draws = draws_for(level, n_draws)
     rng = generator(random_state)
     start = domain.to_unit(centers)
-    points, weights = domain.to_unit(inferred.points), inferred.weights
-    size = _sizes(points, weights, start)
+    data = WeightedPoints(domain.to_unit(inferred.points), inferred.weights)
+    size = Clusters(start, data).sizes
+    # The means of the last round stand in the order of its cells, and the centres in their own.
+    rows = _partners(start, data.points) if inferred.method == "consistency" else None
     if inferred.method != "maxent":
         # Most of its points are centres of cells: something with a spread must stand for the data.
-        world = infer(transcript, "maxent", random_state=rng, n_points=_POINTS, warn=False)
-        points, weights = domain.to_unit(world.points), world.weights
+        world = infer(transcript, "maxent", random_state=rng, n_points=POINTS, warn=False)
+        data = WeightedPoints(domain.to_unit(world.points), world.weights)
 
-    # The means of the last round stand in the order of its cells, and the centres in their own.
-    rows = _partners(start, domain.to_unit(inferred.points)) if inferred.method == "consistency" else None
-
-    def clusters(data: UnitData, stream: np.random.Generator) -> tuple[Array, Array]:
+    def clusters(data: WeightedPoints, stream: np.random.Generator) -> tuple[Array, Array]:
         """Lloyd from the fitted centres, so that clusters keep their index."""
         if rows is not None and len(data.points) == len(start):
             return data.points[rows], data.weights[rows]
-        found = weighted_kmeans(data.points, data.weights, len(start), n_restarts=0, rng=stream, starts=start[None])
-        return found.centers, _sizes(data.points, data.weights, found.centers)
+        ends = weighted_kmeans(data.points, data.weights, len(start), n_restarts=0, rng=stream, starts=start[None])
+        return ends.centers, Clusters(ends.centers, data).sizes
 
-    data = UnitData(points, weights)
-    if _only_means(transcript.rounds):
+    clumps = only_means(transcript.rounds)
+    if clumps:
 
         def errors_on_other_data(stream: np.random.Generator) -> tuple[Array, Array]:
-            other = clumped(transcript, data, _CLUMPS * len(start), stream)
+            other = clumped(transcript, data, CLUMPS * len(start), stream)
             true_centers, true_size = clusters(other, stream)
-            rounds = simulated_rounds(transcript, _exact_answers(transcript, other), stream)
-            found_centers, found_size = clusters(_inferred_again(transcript, rounds, inferred.method, stream), stream)
-            return found_centers - true_centers, found_size - true_size
+            again = released_again(transcript, exact_answers(transcript, other), inferred.method, stream)
+            its_centers, its_size = clusters(again, stream)
+            return its_centers - true_centers, its_size - true_size
 
-        drawn = _in_threads(errors_on_other_data, n_draws, rng)
+        drawn = in_threads(errors_on_other_data, n_draws, rng)
     else:
         true_centers, true_size = clusters(data, rng)
-        found = over_simulated(transcript, data, inferred.method, clusters, n_draws, rng)
-        drawn = [(c - true_centers, s - true_size) for c, s in found]
+        simulated = over_simulated(transcript, data, inferred.method, clusters, n_draws, rng)
+        drawn = [(c - true_centers, s - true_size) for c, s in simulated]
     center_errors, size_errors = (np.stack(errors) for errors in zip(*drawn, strict=True))
     center_model, size_model = _model_errors(transcript.rounds, start, size)
     center_error = _half_widths(center_errors, center_model, level, simultaneous)
     size_error = _half_widths(size_errors, size_model, level, simultaneous)
-    clumps = _only_means(transcript.rounds)
     withheld = withheld_from(transcript, inferred, centers, center_error, size_error, clumps=clumps)
     center_low = np.minimum(domain.from_unit(start - center_error), centers)
     center_high = np.maximum(domain.from_unit(start + center_error), centers)
@@ -245,143 +255,44 @@ def _partners(centers: Array, points: Array) -> NDArray[np.int64] | None:
     return np.asarray(linear_sum_assignment(squares)[1], dtype=np.int64)
 
 
-def one_transcript(given: object, what: str) -> None:
-    """Refuse a list of transcripts, or anything else that is not one."""
-    if not isinstance(given, Transcript):
-        raise ParameterError(
-            f"transcript is a {type(given).__name__}: {what} simulate one release, so give one recoup.Transcript."
-        )
-
-
-def draws_for(level: float, n_draws: int | None) -> int:
-    """Check a level and a number of draws against each other; the level's order statistic must exist.
-
-    >>> draws_for(0.9, None), draws_for(0.99, None)
-    (39, 99)
-    """
-    probability(level, "level")
-    needed = max(1, ceil(level / (1.0 - level) - 1e-9))
-    if n_draws is None:
-        return max(_DRAWS, needed)
-    n_draws = whole_number(n_draws, "n_draws")
-    if n_draws < needed:
-        raise ParameterError(
-            f"n_draws={n_draws}: a level of {level:g} needs at least {needed} draws.", parameter="n_draws"
-        )
-    return n_draws
-
-
-def over_simulated(
+def withheld_from(
     transcript: Transcript,
-    data: UnitData,
-    method: str,
-    work: Callable[[UnitData, np.random.Generator], Result],
-    n_draws: int,
-    rng: np.random.Generator,
-) -> list[Result]:
-    """Call work on data sets inferred from simulated transcripts of given data, all in the unit domain.
+    inferred: InferredDataset,
+    centers: Array,
+    center_errors: Array,
+    size_errors: Array,
+    *,
+    clumps: bool,
+) -> tuple[Withheld, ...]:
+    """The intervals that cannot hold, each once, by cluster and column.
 
-    Args:
-        transcript: whose queries and noise scales are used again.
-        data: points of the unit domain that stand for the records.
-        method: how to infer.
-        work: called with an inferred data set in the unit domain and a stream of harmless randomness.
-        n_draws: how many transcripts to simulate.
-        rng: harmless randomness.
-
-    Returns:
-        What work returned, in the order of the draws, whatever the number of threads.
+    Centres where there may be no records; centres and sizes where the last round with sums measured, by more than noise
+    explains, something outside of the interval. Errors are half the widths of the intervals, in the unit domain;
+    `clumps` says whether they hold every way in which clusters may divide a cell.
     """
-    exact = _exact_answers(transcript, data)
-
-    def draw(stream: np.random.Generator) -> Result:
-        rounds = simulated_rounds(transcript, exact, stream)
-        return work(_inferred_again(transcript, rounds, method, stream), stream)
-
-    return _in_threads(draw, n_draws, rng)
-
-
-def clumped(transcript: Transcript, data: UnitData, n_clumps: int, rng: np.random.Generator) -> UnitData:
-    """Other data that explains the rounds, with most of its mass in a few clumps at random places.
-
-    Where a cell holds two clusters, counts and sums tell nothing about how they lie. Maximum entropy makes one wide
-    cluster of them, which every transcript simulated from it would confirm.
-
-    Args:
-        transcript: what was released.
-        data: points of the unit domain near which the clumps are put.
-        n_clumps: how many.
-        rng: harmless randomness.
-
-    Returns:
-        The measure on the clumps, and on some points of the data, that departs least from a random base.
-    """
-    context, total = transcript.context, float(data.weights.sum())
-    n_smooth = round(_POINTS * _SMOOTH_POINTS)
-    n_clumped = _POINTS - n_smooth
-    chosen = rng.choice(len(data.points), size=n_clumps + n_smooth, p=data.weights / total)
-    middles, smooth = data.points[chosen[:n_clumps]], data.points[chosen[n_clumps:]]
-    middles = context.domain.clip(middles + _CLUMP_SHIFT * rng.standard_normal(middles.shape))
-    spreads = rng.choice(_CLUMP_SPREADS, size=n_clumps)
-    clump = rng.choice(n_clumps, size=n_clumped, p=rng.dirichlet(np.ones(n_clumps)))
-    offsets = spreads[clump, None] * rng.standard_normal((n_clumped, middles.shape[1]))
-    points = np.concatenate([context.domain.clip(middles[clump] + offsets), smooth])
-    base = np.repeat(
-        [(1 - _SMOOTH_WEIGHT) * total / n_clumped, _SMOOTH_WEIGHT * total / n_smooth], [n_clumped, n_smooth]
-    )
-    count_scale = np.mean([answered.scales[0] for answered in transcript.rounds])
-    found = explain(
-        transcript.rounds,
-        points,
-        base,
-        temperature=default_temperature(float(count_scale), total),
-        tolerance=_CLUMP_TOLERANCE,
-    )
-    return UnitData(points, found.measure)
+    reasons: dict[tuple[int, int | None], str] = {}
+    for k, reason in _without_records(transcript, inferred, centers, clumps):
+        reasons |= {(k, j): reason for j in range(centers.shape[1]) if (k, j) not in reasons}
+    domain = transcript.context.domain
+    clusters = Clusters(domain.to_unit(centers), WeightedPoints(domain.to_unit(inferred.points), inferred.weights))
+    for misfit in certain_misfits(evidence_of(transcript), clusters, method=inferred.method):
+        cluster, column = misfit.cluster, misfit.column
+        if cluster is None:
+            continue
+        reach = size_errors[cluster] if column is None else center_errors[cluster, column]
+        if abs(misfit.measured - misfit.inferred) > reach:
+            reasons.setdefault((cluster, column), _MISSED)
+    ordered = sorted(reasons.items(), key=lambda item: (item[0][0], -1 if item[0][1] is None else item[0][1]))
+    return tuple(Withheld(k, j, reason) for (k, j), reason in ordered)
 
 
-def _in_threads(draw: Callable[[np.random.Generator], Result], n_draws: int, rng: np.random.Generator) -> list[Result]:
-    streams = rng.spawn(n_draws)
-    # BLAS in one thread for all draws: its limit is set for the whole process, and the sums must not depend on it.
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(min(n_threads(), n_draws)) as pool:
-        return list(pool.map(draw, streams))
-
-
-def _exact_answers(transcript: Transcript, data: UnitData) -> list[Array]:
-    return [np.asarray(answered.query.contribution(data.points).T @ data.weights) for answered in transcript.rounds]
-
-
-def _only_means(rounds: Sequence[Round]) -> bool:
-    """Whether every round is one of DP-KMEANS: nothing was asked but counts and absolute sums of its cells."""
-    return all(as_cells(r.query, "absolute") for r in rounds)
-
-
-def simulated_rounds(transcript: Transcript, exact: Sequence[Array], rng: np.random.Generator) -> tuple[Round, ...]:
-    """The rounds of a transcript with other answers: exact ones plus fresh noise of the released scales."""
-    return tuple(answered.simulated(answer, rng) for answered, answer in zip(transcript.rounds, exact, strict=True))
-
-
-def _inferred_again(
-    transcript: Transcript, rounds: tuple[Round, ...], method: str, rng: np.random.Generator
-) -> UnitData:
-    if method == "maxent" and not _only_means(rounds) and has_cells_alone(rounds):
-        n_settling = evidence_of(transcript).parts[0].n_settling
-        measure = infer_measure(
-            transcript.context, rounds, rng, n_points=_POINTS, n_passes=_PASSES, n_settling=n_settling
-        )
-        return UnitData(measure.points, measure.weights)
-    again = infer(
-        replace(transcript, rounds=rounds), cast(Method, method), random_state=rng, n_points=_POINTS, warn=False
-    )
-    return UnitData(transcript.context.domain.to_unit(again.points), again.weights)
-
-
-def _sizes(points: Array, weights: Array, centers: Array) -> Array:
-    cells = VoronoiQuery(centers=centers, sums="none").cells(points)
-    return np.asarray(np.bincount(cells, weights=weights, minlength=len(centers)), dtype=np.float64)
-
-
-def error_at(errors: Array, level: float) -> Array:
-    """The absolute error of rank (n + 1) level among n draws: a further one of the same law stays below as often."""
-    rank = min(ceil((len(errors) + 1) * level - 1e-9), len(errors))
-    return np.asarray(np.sort(np.abs(errors), axis=0)[rank - 1])
+def _without_records(
+    transcript: Transcript, inferred: InferredDataset, centers: Array, clumps: bool
+) -> Iterator[tuple[int, str]]:
+    records = records_of(transcript.context, transcript.rounds)
+    if records is not None and records.could_be_none:
+        yield from ((k, _NO_RECORDS) for k in range(len(centers)))
+        return
+    yield from ((k, _NOISE) for k in doubtful(transcript, centers, inferred))
+    if not clumps:
+        yield from ((k, _SHARED) for k in never_counted(transcript, centers, inferred))

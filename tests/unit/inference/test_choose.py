@@ -5,10 +5,9 @@ import pytest
 
 import recoup
 from recoup.errors import ParameterError
-from recoup.inference.apart import told_apart, two_would_show
-from recoup.inference.choose import suggest_clusters
-from recoup.inference.intervals import UnitData
+from recoup.inference.choose import AgainstNoise, suggest_clusters
 from recoup.kernels.weighted_kmeans import weighted_inertia, weighted_kmeans
+from recoup.maxent.clusters import WeightedPoints
 
 
 def table(seed, k, d, n=6000, spread=0.07):
@@ -142,7 +141,7 @@ def clustered(model, k_max):
     unit = model.transcript_.context.domain.to_unit(model.inferred_.points)
     rng = np.random.default_rng(0)
     found = [weighted_kmeans(unit, model.inferred_.weights, k, n_restarts=8, rng=rng) for k in range(1, k_max + 1)]
-    return UnitData(unit, model.inferred_.weights), found
+    return WeightedPoints(unit, model.inferred_.weights), found
 
 
 @pytest.mark.parametrize(("k", "d", "asked"), [(2, 2, 4), (3, 6, 3), (5, 2, 4)])
@@ -179,14 +178,13 @@ def test_one_cluster_is_conclusive_only_where_two_would_have_shown():
     assert (curve.suggested, curve.outcome) == (1, "not conclusive")
     assert curve.sentence.startswith("Not conclusive: ")
     two = fitted(table(22, 2, 2), 2)
-    assert not two_would_show(two.transcript_, *clustered(two, 2), np.random.default_rng(0))
+    assert not AgainstNoise(two.transcript_, *clustered(two, 2), np.random.default_rng(0)).two_would_show()
 
 
 def test_a_number_is_lowered_to_what_stands_out_of_noise():
     model = fitted(table(32, 3, 2, n=3000), 3)
-    data, found = clustered(model, 8)
-    rng = np.random.default_rng(0)
-    assert [told_apart(model.transcript_, data, found, k, rng) for k in (8, 4, 3, 2, 1)] == [3, 3, 3, 2, 1]
+    noise = AgainstNoise(model.transcript_, *clustered(model, 8), np.random.default_rng(0))
+    assert [noise.most_told_apart(k) for k in (8, 4, 3, 2, 1)] == [3, 3, 3, 2, 1]
 
 
 def test_inferred_data_alone_is_never_conclusive():

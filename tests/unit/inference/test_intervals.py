@@ -10,18 +10,10 @@ from scipy.stats import kstest
 import recoup
 from recoup.algorithms.components import CovariancePCA
 from recoup.errors import ParameterError
-from recoup.inference.intervals import (
-    UnitData,
-    _model_errors,
-    clumped,
-    draws_for,
-    error_at,
-    intervals,
-    over_simulated,
-    simulated_rounds,
-)
-from recoup.inference.withheld import withheld_from
+from recoup.inference.intervals import _model_errors, intervals, withheld_from
+from recoup.inference.simulate import clumped, draws_for, error_at, over_simulated, simulated_rounds
 from recoup.kernels.weighted_kmeans import weighted_kmeans
+from recoup.maxent.clusters import WeightedPoints
 from recoup.queries.cells import VoronoiQuery
 
 PLACES = np.array([[20.0, -1.0], [80.0, 1.0], [50.0, 3.0]])
@@ -217,7 +209,7 @@ def two_clusters_in_one_cell(seed, domain):
 def test_other_data_explains_the_same_rounds(kind):
     transcript, inferred = two_clusters_in_one_cell(0, kind([-1, -1], [1, 1]))
     domain, rng = transcript.context.domain, np.random.default_rng(0)
-    other = clumped(transcript, UnitData(domain.to_unit(inferred.points), inferred.weights), 6, rng)
+    other = clumped(transcript, WeightedPoints(domain.to_unit(inferred.points), inferred.weights), 6, rng)
 
     def misfit(weights):
         answers = [r.query.contribution(other.points).T @ weights for r in transcript.rounds]
@@ -245,7 +237,7 @@ def test_two_clusters_that_no_round_told_apart_get_wide_intervals(seed):
         return weighted_kmeans(data.points, data.weights, 3, n_restarts=0, rng=rng, starts=centers[None]).centers
 
     # Planted: the inferred data in the place of the records repeats its own guess of what is inside the cell.
-    data, rng = UnitData(inferred.points, inferred.weights), np.random.default_rng(seed)
+    data, rng = WeightedPoints(inferred.points, inferred.weights), np.random.default_rng(seed)
     errors = np.stack(over_simulated(transcript, data, "maxent", near, 19, rng)) - near(data, rng)
     assert np.median(error_at(errors, 0.9)[shared]) < np.median((found.center_high - found.center_low)[shared]) / 4
 

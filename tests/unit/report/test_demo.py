@@ -20,7 +20,7 @@ QUICK = {name: fit for name, fit in demo.METHODS.items() if name.startswith("DP-
 @pytest.fixture
 def fewer_draws(monkeypatch):
     # Intervals have tests of their own; here only that they reach the report matters.
-    monkeypatch.setattr("recoup.inference.intervals._DRAWS", 9)
+    monkeypatch.setattr("recoup.inference.simulate._DRAWS", 9)
     monkeypatch.setattr("recoup.inference.choose._DRAWS", 9)
 
 

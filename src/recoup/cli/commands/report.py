@@ -56,7 +56,7 @@ def report(
     from recoup.inference.evidence import privacy_of
     from recoup.inference.infer import infer as read
     from recoup.inference.inferred import InferredDataset
-    from recoup.inference.intervals import draws_for
+    from recoup.inference.simulate import draws_for
     from recoup.report.facts import without_picture
     from recoup.report.plain import answer_of, warnings_of
     from recoup.report.profiles import size_words
