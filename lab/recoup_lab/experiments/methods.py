@@ -15,7 +15,6 @@ import numpy as np
 from recoup.algorithms.kmeans.base import spread_centers
 from recoup.domain import Array
 from recoup.errors import ParameterError
-from recoup.inference.infer import Method as Inference
 from recoup.inference.infer import infer
 from recoup.inference.refit import refit
 from recoup_lab.experiments.run import METRICS, Metric, Run
@@ -82,7 +81,7 @@ def method(
     return add
 
 
-def _inferred(run: Run, how: Inference, **choices: Any) -> Array:
+def _inferred(run: Run, how: str, **choices: Any) -> Array:
     inferred = infer(run.transcript, how, random_state=run.seed, warn=False, **choices)
     return refit(run.transcript, inferred, random_state=run.seed)
 

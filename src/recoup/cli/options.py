@@ -59,7 +59,7 @@ def _all_algorithms() -> tuple[str, ...]:
 def _methods() -> tuple[str, ...]:
     from recoup.inference.infer import METHODS
 
-    return METHODS
+    return tuple(METHODS)
 
 
 # By the placeholder that stands for them in the declaration of an option; help shows the choices themselves.

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -34,14 +34,12 @@ from recoup.queries.counts import counts_in_cells
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
 
-Method = Literal["maxent", "mcmc", "consistency"]
-METHODS: tuple[Method, ...] = ("maxent", "mcmc", "consistency")
 _ROUGH_POINTS, _ROUGH_ROUNDS, _ROUGH_TOLERANCE = 3000, 2, 0.1
 
 
 def infer(
     transcript: Transcript | Sequence[Transcript],
-    method: Method = "maxent",
+    method: str = "maxent",
     *,
     random_state: Any = None,
     n_points: int | None = None,
@@ -61,7 +59,7 @@ def infer(
             together, so that one inferred data set answers all of them.
         method: "maxent", the maximum-entropy measure that explains every round; "mcmc", the paper's sampler, or for
             other rounds than those of DP-KMEANS a sampler on the support of that measure; or "consistency", the last
-            round's means after all rounds were made to agree on their totals (DP-KMEANS).
+            round's means after all rounds were made to agree on their totals (DP-KMEANS); or one of your own.
         random_state: harmless randomness; by default the seed by which the commands and the report read.
         n_points: points of the support ("maxent"); by default as many as the transcript's algorithm asks for, which is
             10,000 for most.
@@ -107,17 +105,19 @@ def infer(
     rng = generator(random_state)
     for reason in reasons_against(evidence) if warn and method != "consistency" else ():
         warnings.warn(reason, PostprocessDeclined, stacklevel=2)
-    if method == "consistency":
-        found = _consistency(evidence)
-    elif method == "maxent":
-        found = (_maximum_entropy if _is_lloyd(evidence) else _maximum_entropy_of_any)(evidence, rng, n_points)
-    else:
-        found = _sampled(
-            evidence, rng, n_points, reading, Chains(n_steps=n_steps, n_chains=n_chains, on_progress=on_progress)
-        )
+    chains = Chains(n_steps=n_steps, n_chains=n_chains, on_progress=on_progress)
+    found = METHODS[method](evidence, rng, Settings(n_points, reading, chains))
     if warn and found.verdict is not None:
         warn_of(found.verdict, stacklevel=3)
     return found
+
+
+class Settings(NamedTuple):
+    """What a method may be asked for: points of a support, and of the sampler how it reads rounds and its chains."""
+
+    n_points: int
+    reading: Reading | None
+    chains: Chains
 
 
 def _check_reading(target_scale: object, correction: object, raw: object) -> None:
@@ -149,7 +149,7 @@ def _reading(evidence: Evidence, variance: float, target_scale: str, correction:
     return None
 
 
-def _consistency(transcript: Evidence) -> InferredDataset:
+def _consistency(transcript: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
     start = time.perf_counter()
     context = transcript.context
     if not transcript.one_law:
@@ -206,6 +206,12 @@ def _measure(transcript: Evidence, rng: np.random.Generator, n_points: int) -> M
     return infer_generic(transcript, rng, n_points=n_points)
 
 
+def _maximum_entropy(transcript: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
+    return (_maximum_entropy_of_lloyd if _is_lloyd(transcript) else _maximum_entropy_of_any)(
+        transcript, rng, asked.n_points
+    )
+
+
 def _maximum_entropy_of_any(transcript: Evidence, rng: np.random.Generator, n_points: int) -> InferredDataset:
     clock = time.perf_counter()
     measure = _measure(transcript, rng, n_points)
@@ -230,7 +236,7 @@ def _solved(
     return _assembled(transcript, "maxent", points, weights, diagnostics)
 
 
-def _maximum_entropy(transcript: Evidence, rng: np.random.Generator, n_points: int) -> InferredDataset:
+def _maximum_entropy_of_lloyd(transcript: Evidence, rng: np.random.Generator, n_points: int) -> InferredDataset:
     clock = time.perf_counter()
     context = transcript.context
     cells, result = made_consistent(voronoi_cells_of(transcript.rounds), context)
@@ -253,24 +259,22 @@ def _maximum_entropy(transcript: Evidence, rng: np.random.Generator, n_points: i
     return _solved(transcript, points, solution.measure, solution, seconds)
 
 
-def _sampled(
-    transcript: Evidence, rng: np.random.Generator, n_points: int, reading: Reading | None, chains: Chains
-) -> InferredDataset:
+def _sampled(transcript: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
     """By the paper's sampler, or on a support where there is nothing for it to read."""
-    if reading is not None:
-        found = sample_records(transcript, rng, reading, chains)
+    if asked.reading is not None:
+        found = sample_records(transcript, rng, asked.reading, asked.chains)
     else:
         clock = time.perf_counter()
-        measure = _measure(transcript, rng, min(n_points, SAMPLED_POINTS))
+        measure = _measure(transcript, rng, min(asked.n_points, SAMPLED_POINTS))
         seconds = {"solver": time.perf_counter() - clock}
-        found = sample_support(transcript, measure, rng, chains)
+        found = sample_support(transcript, measure, rng, asked.chains)
         found = found._replace(diagnostics=replace(found.diagnostics, seconds=seconds | found.diagnostics.seconds))
     return _assembled(transcript, "mcmc", found.points, found.weights, found.diagnostics, found.draws)
 
 
 def _assembled(
     transcript: Evidence,
-    method: Method,
+    method: str,
     points: Array,
     weights: Array,
     diagnostics: Diagnostics,
@@ -289,3 +293,34 @@ def _assembled(
         diagnostics=diagnostics,
         verdict=judge_measure(transcript, points, weights, method=method),
     )
+
+
+# Every way to infer once, by the name that users pick it by; one more is its own file and a line here.
+METHODS: dict[str, Callable[[Evidence, np.random.Generator, Settings], InferredDataset]] = {
+    "maxent": _maximum_entropy,
+    "mcmc": _sampled,
+    "consistency": _consistency,
+}
+_OWN = tuple(METHODS)
+
+
+def register_method(name: str, function: Callable[[Evidence, np.random.Generator, int], tuple[Array, Array]]) -> None:
+    """Let users of this process pick a way to infer of your own: `infer(transcript, method=name)`.
+
+    Args:
+        name: new, or that of an earlier one of your own.
+        function: from the evidence, harmless randomness and a number of points to points of the unit domain, (m, d),
+            and their weights, (m,).
+    """
+    if name in _OWN:
+        raise ParameterError(f"the method {name!r} is Recoup's own: choose another name.")
+
+    def inferred(transcript: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
+        clock = time.perf_counter()
+        points, weights = function(transcript, rng, asked.n_points)
+        seconds = {name: time.perf_counter() - clock}
+        misfits, log_likelihood = residuals_of(transcript.context, transcript.rounds, points, weights)
+        diagnostics = Diagnostics(seconds=seconds, residuals=misfits, log_likelihood=log_likelihood, converged=True)
+        return _assembled(transcript, name, points, weights, diagnostics)
+
+    METHODS[name] = inferred

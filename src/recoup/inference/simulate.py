@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import ceil
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -20,7 +20,7 @@ from recoup._validate import probability, whole_number
 from recoup.errors import ParameterError
 from recoup.inference.diagnostics import expected_answer
 from recoup.inference.evidence import evidence_of
-from recoup.inference.infer import Method, has_cells_alone, infer
+from recoup.inference.infer import has_cells_alone, infer
 from recoup.maxent.clusters import WeightedPoints
 from recoup.maxent.explain import default_temperature, explain
 from recoup.maxent.measure import infer_measure
@@ -117,9 +117,7 @@ def released_again(
             transcript.context, rounds, rng, n_points=POINTS, n_passes=_PASSES, n_settling=n_settling
         )
         return WeightedPoints(measure.points, measure.weights)
-    again = infer(
-        replace(transcript, rounds=rounds), cast(Method, method), random_state=rng, n_points=POINTS, warn=False
-    )
+    again = infer(replace(transcript, rounds=rounds), method, random_state=rng, n_points=POINTS, warn=False)
     return WeightedPoints(transcript.context.domain.to_unit(again.points), again.weights)
 
 
