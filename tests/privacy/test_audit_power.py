@@ -16,10 +16,10 @@ from recoup.curator.curator import Curator
 from recoup.estimators.base import PrivateEstimator
 from recoup.privacy.mechanism import Laplace, SecureNoise
 from recoup.queries.counts import GridQuery
-from recoup_lab.audit import law, loss, precision, releases, silence, spending, subjects
-from recoup_lab.audit.bounds import PureClaim, lower_bound
-from recoup_lab.audit.effort import ALARM, Effort
-from recoup_lab.audit.mechanisms import query_statistics
+from recoup_lab.audit.attacks import law, loss, precision, releases, silence, spending, subjects
+from recoup_lab.audit.attacks.bounds import PureClaim, lower_bound
+from recoup_lab.audit.attacks.effort import ALARM, Effort
+from recoup_lab.audit.attacks.mechanisms import query_statistics
 
 pytestmark = pytest.mark.statistical
 

@@ -21,7 +21,7 @@ from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Transcript, _checksum
-from recoup_lab.audit.updates import counts_around_an_update
+from recoup_lab.audit.attacks.updates import counts_around_an_update
 
 
 def test_no_record_can_make_the_projection_loop_for_ever():

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from recoup_lab.audit.attacks import ATTACKS
+from recoup_lab.audit.attacks.table import ATTACKS
 from recoup_lab.tree import ROOT
 
 PATCHES = Path(__file__).resolve().parent / "planted"

@@ -15,10 +15,8 @@ from recoup.inference.infer import infer
 from recoup.transcript.transcript import Transcript
 from recoup_lab.bench.data import blobs
 from recoup_lab.bench.growth import growth_of_races
-from recoup_lab.bench.machine import describe_machine, finished
 from recoup_lab.bench.results import Part, Race
-from recoup_lab.bench.rules import Rules
-from recoup_lab.bench.timing import Contestant, race
+from recoup_lab.bench.rules import Contestant, Rules, describe_machine, finished, race
 
 MAXENT, MCMC, YARDSTICK = "maxent", "mcmc", "scikit-learn KMeans, 10 starts"
 N_STEPS: Final = 30_000  # of a chain: the paper's

@@ -18,12 +18,10 @@ from recoup.driver import release
 from recoup_lab.bench.data import blobs
 from recoup_lab.bench.foreign import Diffprivlib, running_diffprivlib
 from recoup_lab.bench.growth import growth_of_races
-from recoup_lab.bench.machine import describe_machine, finished
 from recoup_lab.bench.memory import peak_growth
 from recoup_lab.bench.results import Part, Race
 from recoup_lab.bench.roofline import measure_roofline
-from recoup_lab.bench.rules import Rules
-from recoup_lab.bench.timing import Contestant, race
+from recoup_lab.bench.rules import Contestant, Rules, describe_machine, finished, race
 
 N_ROUNDS: Final = 5
 MAX_VALUES: Final = 10**8

@@ -23,8 +23,7 @@ from recoup.curator.source import fixed_records
 from recoup.domain import Box
 from recoup.queries.cells import VoronoiQuery
 from recoup_lab.bench.data import blobs
-from recoup_lab.bench.rules import Rules
-from recoup_lab.bench.timing import race
+from recoup_lab.bench.rules import Rules, race
 
 _SHAPES: Final = ((2, 15), (10, 5), (10, 15), (10, 100), (50, 15))
 _MATRIX: Final = 1024

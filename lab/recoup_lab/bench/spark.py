@@ -23,11 +23,9 @@ from recoup.domain import Array
 from recoup.version import __version__
 from recoup_lab.bench.cluster import ROW_BYTES, PartitionCost, cost_to_json, project
 from recoup_lab.bench.data import blobs
-from recoup_lab.bench.machine import describe_machine, finished
 from recoup_lab.bench.results import Part, Race
-from recoup_lab.bench.rules import Rules
+from recoup_lab.bench.rules import Rules, describe_machine, finished, race, stopwatch
 from recoup_lab.bench.streaming import N_CLUSTERS, N_COLUMNS, as_table, bounds, one_round, question, write_folder
-from recoup_lab.bench.timing import race, stopwatch
 
 LOCAL, SPARK = "local", "Spark"
 _BATCH_ROWS: Final = 10_000  # of the Arrow batches that Spark hands to a worker

@@ -19,11 +19,9 @@ from recoup.curator.source import open_source
 from recoup.domain import Array, Box
 from recoup.queries.cells import VoronoiQuery
 from recoup_lab.bench.data import blobs
-from recoup_lab.bench.machine import describe_machine, finished
 from recoup_lab.bench.memory import peak_growth
 from recoup_lab.bench.results import Part, Race
-from recoup_lab.bench.rules import Rules
-from recoup_lab.bench.timing import race
+from recoup_lab.bench.rules import Rules, describe_machine, finished, race
 
 N_COLUMNS: Final = 10
 N_CLUSTERS: Final = 10

@@ -50,8 +50,8 @@ def audit(
 
     folder = None if output is None else options.writable_folder(output)
     out.say("Loading the kernels (the first run compiles them) ...")
-    from recoup_lab.audit.attacks import ATTACKS, run_attacks
-    from recoup_lab.audit.effort import Effort
+    from recoup_lab.audit.attacks.effort import Effort
+    from recoup_lab.audit.attacks.table import ATTACKS, run_attacks
     from recoup_lab.audit.findings import HEADER, power_sentences
     from recoup_lab.audit.trust import write_audit
 

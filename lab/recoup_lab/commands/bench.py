@@ -74,7 +74,7 @@ def bench(
 
     folder = options.writable_folder(output)
     out.say("Loading the kernels (the first run compiles them) ...")
-    from recoup_lab.bench.page import write_pages
+    from recoup_lab.bench.performance import write_pages
     from recoup_lab.bench.results import PARTS
     from recoup_lab.bench.rules import Rules
     from recoup_lab.bench.run import run_parts

@@ -1,9 +1,15 @@
-"""Everything that is made from finished runs: tables for terminals and pages, figures, and a summary for machines."""
+"""Everything that is made from finished runs: tables for terminals and pages, figures, and a summary for machines.
+
+`python -m recoup_lab.experiments.report [runs.parquet]` makes figures and tables of docs/experiments.md again, from the
+runs that are kept beside it, or from those of a new experiment, which then take their place.
+"""
 
 from __future__ import annotations
 
 import base64
 import io
+import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -15,7 +21,7 @@ from recoup.privacy.statement import NOT_PRIVATE
 from recoup.version import __version__
 from recoup_lab.experiments import figures
 from recoup_lab.experiments.peers import LABEL, SOURCE
-from recoup_lab.experiments.results import Result
+from recoup_lab.experiments.results import Result, read_results, write_parquet
 from recoup_lab.experiments.run import METRICS, Metric
 from recoup_lab.experiments.summary import (
     DATA_FREE,
@@ -27,7 +33,8 @@ from recoup_lab.experiments.summary import (
     method_title,
     summarise,
 )
-from recoup_lab.pages import Table, markdown
+from recoup_lab.pages import Table, markdown, write_part
+from recoup_lab.tree import ROOT
 
 NOTE = (
     f"{NOT_PRIVATE}, and scores computed on the records. Mean within-cluster sum of squares ± standard error over "
@@ -242,3 +249,21 @@ def as_json(panels: Sequence[Panel]) -> dict[str, Any]:
                     }
                 )
     return {"statement": NOT_PRIVATE, "scores": scores}
+
+
+def main() -> None:
+    """Write the pictures and the tables of the page."""
+    docs = ROOT / "docs"
+    runs = docs / "data" / "paper-runs.parquet"
+    if len(sys.argv) > 1:
+        write_parquet(runs, read_results(Path(sys.argv[1])))
+    with tempfile.TemporaryDirectory() as name:
+        write_report(Path(name), read_results(runs))
+        for path in Path(name).glob("*.png"):
+            (docs / "images" / path.name).write_bytes(path.read_bytes())
+        text = (Path(name) / "tables.md").read_text(encoding="utf-8")
+    write_part(docs / "experiments.md", "Experiments", "tables", text)
+
+
+if __name__ == "__main__":
+    main()

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import binom
 from typer.testing import CliRunner
 
-import recoup_lab.audit.attacks as attacks
+import recoup_lab.audit.attacks.table as attacks
 from recoup import Box, KMeans, L1Ball, L2Ball, Ledger, release
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.cli.app import app
@@ -23,16 +23,23 @@ from recoup.errors import ParameterError
 from recoup.privacy.mechanism import SecureNoise
 from recoup.privacy.selection import SecureSelector
 from recoup.queries import QUERIES
-from recoup_lab.audit import subjects, trust
-from recoup_lab.audit.bounds import GaussianClaim, PureClaim, lower_bound, noticed_noise, proportion_limits
-from recoup_lab.audit.effort import Effort
+from recoup_lab.audit import trust
+from recoup_lab.audit.attacks import subjects
+from recoup_lab.audit.attacks.bounds import (
+    GaussianClaim,
+    PureClaim,
+    lower_bound,
+    noticed_noise,
+    proportion_limits,
+    repeats_allowed,
+)
+from recoup_lab.audit.attacks.effort import Effort
+from recoup_lab.audit.attacks.law import noticed_scale, p_value, split_residuals
+from recoup_lab.audit.attacks.loss import path_loss
+from recoup_lab.audit.attacks.observed import differences, observe
+from recoup_lab.audit.attacks.reference import exact_totals, log_likelihood_ratio, unit_records
+from recoup_lab.audit.attacks.sampler import Draw, listening
 from recoup_lab.audit.findings import Finding, power_sentences, summary_rows
-from recoup_lab.audit.law import noticed_scale, p_value, split_residuals
-from recoup_lab.audit.loss import path_loss
-from recoup_lab.audit.observed import differences, observe
-from recoup_lab.audit.reference import exact_totals, log_likelihood_ratio, unit_records
-from recoup_lab.audit.repeats import repeats_allowed
-from recoup_lab.audit.sampler import Draw, listening
 from recoup_lab.pages import markers
 
 ROOT = Path(__file__).parents[3]

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from recoup._threads import n_threads
 from recoup.cli.app import app
 from recoup.errors import ParameterError
-from recoup_lab.bench import cluster, inference, page, release, run, spark, streaming, tables
+from recoup_lab.bench import cluster, inference, performance, release, run, spark, streaming, tables
 from recoup_lab.bench.cluster import Job, PartitionCost, round_seconds, simulate_round
 from recoup_lab.bench.data import blobs
 from recoup_lab.bench.foreign import running_diffprivlib
@@ -28,12 +28,11 @@ from recoup_lab.bench.growth import fit_growth
 from recoup_lab.bench.memory import peak_growth
 from recoup_lab.bench.results import PARTS, Part, Race
 from recoup_lab.bench.roofline import pass_load
-from recoup_lab.bench.rules import Rules
-from recoup_lab.bench.timing import race, stopwatch
+from recoup_lab.bench.rules import Rules, race, stopwatch
 from recoup_lab.commands.bench import Which
 from recoup_lab.pages import markers
 
-BEGIN, END = markers(page.PLACE)
+BEGIN, END = markers(performance.PLACE)
 
 # ---- timing and memory ----
 
@@ -292,7 +291,7 @@ def test_tables_are_rectangular_and_say_what_is_missing(parts):
         for table in tables.tables_of(part) + (tables.cluster_tables(part) if part.name == "spark" else []):
             assert table.rows
             assert {len(row) for row in table.rows} == {len(table.header)}
-    text = page.performance_text(parts)
+    text = performance.performance_text(parts)
     assert text.count(tables.NOT_MEASURED) == 8 + 2  # a line of the release table each, and two notes
     for title in ("Release", "Inference", "Files larger than memory", "Spark"):
         assert f"## {title}" in text
@@ -314,9 +313,9 @@ def test_a_machine_that_is_busy_says_so(parts):
 def test_pages_keep_prose_and_other_parts(parts, tmp_path):
     before = f"# Mine\nfirst\n{BEGIN}\nold figures\n{END}\nlast\n"
     (tmp_path / "performance.md").write_text(before)
-    held, files = page.write_pages(tmp_path, [parts["inference"]])
+    held, files = performance.write_pages(tmp_path, [parts["inference"]])
     assert list(held) == ["inference"]
-    held, files = page.write_pages(tmp_path, [parts["spark"], parts["release"]])
+    held, files = performance.write_pages(tmp_path, [parts["spark"], parts["release"]])
     assert list(held) == ["release", "inference", "spark"]  # always in this order
     text = (tmp_path / "performance.md").read_text()
     assert text.startswith(f"# Mine\nfirst\n{BEGIN}\n![")
@@ -329,8 +328,8 @@ def test_pages_keep_prose_and_other_parts(parts, tmp_path):
     assert {path.relative_to(tmp_path).as_posix() for path in files} == {
         "performance.md", "cluster.md", "images/performance.png", "data/performance.json",
     }  # fmt: skip
-    assert page.read_parts(tmp_path / "data" / "performance.json") == held
-    page.write_pages(tmp_path, [])
+    assert performance.read_parts(tmp_path / "data" / "performance.json") == held
+    performance.write_pages(tmp_path, [])
     assert (tmp_path / "performance.md").read_text() == text
 
 
@@ -338,7 +337,7 @@ def test_pages_keep_prose_and_other_parts(parts, tmp_path):
 def test_a_page_without_a_place_is_left_alone(parts, tmp_path, text):
     (tmp_path / "performance.md").write_text(text)
     with pytest.raises(ParameterError, match="has no place for results"):
-        page.write_pages(tmp_path, [parts["streaming"]])
+        performance.write_pages(tmp_path, [parts["streaming"]])
     assert [path.name for path in tmp_path.iterdir()] == ["performance.md"]
     assert (tmp_path / "performance.md").read_text() == text
 
@@ -346,7 +345,7 @@ def test_a_page_without_a_place_is_left_alone(parts, tmp_path, text):
 def test_a_foreign_results_file_is_refused(tmp_path):
     (tmp_path / "results.json").write_text('{"a": 1}')
     with pytest.raises(ParameterError, match="not a file that recoup bench wrote"):
-        page.read_parts(tmp_path / "results.json")
+        performance.read_parts(tmp_path / "results.json")
 
 
 def test_numbers_are_short():
@@ -437,5 +436,5 @@ def test_a_part_that_an_older_version_measured_is_dropped(parts, tmp_path):
     old = parts["release"].to_json() | {"facts": {}}
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "performance.json").write_text(json.dumps([old]))
-    held, _ = page.write_pages(tmp_path, [parts["streaming"]])
+    held, _ = performance.write_pages(tmp_path, [parts["streaming"]])
     assert list(held) == ["streaming"]

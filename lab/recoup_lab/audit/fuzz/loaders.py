@@ -26,9 +26,9 @@ from recoup.errors import (
 from recoup.imported import imported_from_json, load_foreign
 from recoup.privacy.price import Price
 from recoup.transcript.transcript import Transcript
+from recoup_lab.audit.attacks.subjects import BOX, Terms, ordinary_table, subjects
 from recoup_lab.audit.fuzz.mutations import Case, json_text, spoilt, spoilt_bytes
 from recoup_lab.audit.fuzz.settings import BoundsFile, BoundsText, ConfigFile
-from recoup_lab.audit.subjects import BOX, Terms, ordinary_table, subjects
 from recoup_lab.tree import ROOT
 
 GOLDEN: Final = ROOT / "tests" / "golden"

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import recoup
-from recoup_lab.audit.effort import Effort
+from recoup_lab.audit.attacks.effort import Effort
 from recoup_lab.audit.findings import Finding
 
 GROUP: Final = "updates"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from recoup.privacy.ledger import Ledger
-from recoup_lab.audit.sampler import listening
+from recoup_lab.audit.attacks.sampler import listening
 
 Observation = dict[str, Any]
 _DRAWN = "drawn: "  # what differs between any two runs, and must

@@ -18,10 +18,10 @@ from recoup.curator.source import open_source
 from recoup.queries.base import Array, Query
 from recoup.queries.counts import GridQuery
 from recoup.transcript.round import Round
-from recoup_lab.audit.effort import ALARM, Effort
+from recoup_lab.audit.attacks.effort import ALARM, Effort
+from recoup_lab.audit.attacks.reference import exact_totals, residuals, unit_records
+from recoup_lab.audit.attacks.subjects import BOX, Terms, ordinary_table, queries, request_for
 from recoup_lab.audit.findings import Finding
-from recoup_lab.audit.reference import exact_totals, residuals, unit_records
-from recoup_lab.audit.subjects import BOX, Terms, ordinary_table, queries, request_for
 
 GROUP: Final = "law"
 FEWEST: Final = 30  # residuals worth a test

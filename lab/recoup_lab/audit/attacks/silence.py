@@ -23,13 +23,12 @@ from recoup.driver import release
 from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
-from recoup_lab.audit.chances import unseeded_choices
-from recoup_lab.audit.effort import Effort
-from recoup_lab.audit.files import CELLS, NAMED_BOX, NAMES, ODD_LINES, csv_of
+from recoup_lab.audit.attacks.effort import Effort
+from recoup_lab.audit.attacks.files import BOUNDS, CELLS, NAMED_BOX, NAMES, ODD_LINES, called, csv_of
+from recoup_lab.audit.attacks.observed import Observation, differences, names_that_repeat, observe
+from recoup_lab.audit.attacks.subjects import BOX, Subject, Terms, ordinary_table, subjects
+from recoup_lab.audit.attacks.unseeded import unseeded_choices
 from recoup_lab.audit.findings import Finding
-from recoup_lab.audit.observed import Observation, differences, names_that_repeat, observe
-from recoup_lab.audit.shell import BOUNDS, called
-from recoup_lab.audit.subjects import BOX, Subject, Terms, ordinary_table, subjects
 
 GROUP: Final = "silence"
 _PROGRESS: Final = re.compile(r"^(?:round \d+ of(?: at most)? \d+, \d+ %|working \.\.\.)\n", re.MULTILINE)

@@ -21,12 +21,11 @@ from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogi
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
-from recoup_lab.audit.effort import Effort
-from recoup_lab.audit.files import NAMES, csv_of
+from recoup_lab.audit.attacks.effort import Effort
+from recoup_lab.audit.attacks.files import BOUNDS, NAMES, called, csv_of
+from recoup_lab.audit.attacks.sampler import Heard, listening
+from recoup_lab.audit.attacks.subjects import BOX, Released, Terms, ordinary_table
 from recoup_lab.audit.findings import Finding
-from recoup_lab.audit.sampler import Heard, listening
-from recoup_lab.audit.shell import BOUNDS, called
-from recoup_lab.audit.subjects import BOX, Released, Terms, ordinary_table
 
 ATTACK: Final = "terms by every way in"
 _PERSON: Final = 3

@@ -22,11 +22,10 @@ from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.domain import Domain
 from recoup.queries.base import Array, Query
-from recoup_lab.audit.effort import Effort
-from recoup_lab.audit.files import FILE_ROWS, FILES, NAMED_BOX, ODD_LINES, TEXTS, csv_of, quoted_csv
-from recoup_lab.audit.findings import Finding
-from recoup_lab.audit.sampler import Draw, Heard, listening
-from recoup_lab.audit.subjects import (
+from recoup_lab.audit.attacks.effort import Effort
+from recoup_lab.audit.attacks.files import FILE_ROWS, FILES, NAMED_BOX, ODD_LINES, TEXTS, csv_of, quoted_csv
+from recoup_lab.audit.attacks.sampler import Draw, Heard, listening
+from recoup_lab.audit.attacks.subjects import (
     BOX,
     DOMAINS,
     WIDTHS,
@@ -38,7 +37,8 @@ from recoup_lab.audit.subjects import (
     request_for,
     subjects,
 )
-from recoup_lab.audit.subjects import queries as example_queries
+from recoup_lab.audit.attacks.subjects import queries as example_queries
+from recoup_lab.audit.findings import Finding
 
 GROUP: Final = "loss"
 Odd = TypeVar("Odd", bytes, str)

@@ -18,11 +18,11 @@ from recoup.curator.source import open_source
 from recoup.queries.base import Array, Query
 from recoup.queries.counts import GridQuery
 from recoup.transcript.round import Round
-from recoup_lab.audit.bounds import Claim, PureClaim, claim_of, lower_bound, noticed_noise
-from recoup_lab.audit.effort import ALARM, Effort
+from recoup_lab.audit.attacks.bounds import Claim, PureClaim, claim_of, lower_bound, noticed_noise
+from recoup_lab.audit.attacks.effort import ALARM, Effort
+from recoup_lab.audit.attacks.reference import exact_totals, log_likelihood_ratio, unit_records
+from recoup_lab.audit.attacks.subjects import BOX, Neighbours, Terms, neighbours, queries, request_for
 from recoup_lab.audit.findings import Finding, bounded
-from recoup_lab.audit.reference import exact_totals, log_likelihood_ratio, unit_records
-from recoup_lab.audit.subjects import BOX, Neighbours, Terms, neighbours, queries, request_for
 
 GROUP: Final = "mechanisms"
 _STRONG: Final = Fraction(8)  # an epsilon at which Gaussian noise tells enough for a few thousand tries

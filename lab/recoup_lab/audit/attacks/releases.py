@@ -15,14 +15,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from recoup.queries.base import Array
-from recoup_lab.audit.bounds import claim_of, lower_bound
-from recoup_lab.audit.effort import ALARM, Effort
+from recoup_lab.audit.attacks.bounds import claim_of, lower_bound, repeated, repeats_allowed
+from recoup_lab.audit.attacks.effort import ALARM, Effort
+from recoup_lab.audit.attacks.law import law_finding, split_residuals
+from recoup_lab.audit.attacks.mechanisms import answer_statistics, bound_finding
+from recoup_lab.audit.attacks.reference import exact_totals, unit_records
+from recoup_lab.audit.attacks.subjects import BOX, Neighbours, Released, Subject, Terms, neighbours, subjects
 from recoup_lab.audit.findings import Finding
-from recoup_lab.audit.law import law_finding, split_residuals
-from recoup_lab.audit.mechanisms import answer_statistics, bound_finding
-from recoup_lab.audit.reference import exact_totals, unit_records
-from recoup_lab.audit.repeats import repeated, repeats_allowed
-from recoup_lab.audit.subjects import BOX, Neighbours, Released, Subject, Terms, neighbours, subjects
 
 GROUP: Final = "releases"
 _PAIR: Final = "an empty cell"

@@ -22,11 +22,11 @@ from recoup.errors import ContinuationError, LedgerUnitError, UnitConverted
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
-from recoup_lab.audit.effort import Effort
+from recoup_lab.audit.attacks.effort import Effort
+from recoup_lab.audit.attacks.reference import largest_rho
+from recoup_lab.audit.attacks.sampler import Draw, listening
+from recoup_lab.audit.attacks.subjects import Subject, Terms, ordinary_table, subjects
 from recoup_lab.audit.findings import Finding
-from recoup_lab.audit.reference import largest_rho
-from recoup_lab.audit.sampler import Draw, listening
-from recoup_lab.audit.subjects import Subject, Terms, ordinary_table, subjects
 
 UNITS: Final = "units of one ledger"
 RUNS: Final = "a run and its ledger"

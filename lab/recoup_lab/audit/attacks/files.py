@@ -1,20 +1,22 @@
-"""Tables as files: larger than what is read, or added up, at a time; and with odd cells, lines and texts."""
+"""Tables as files, larger than what is read at a time or with odd cells and lines, and commands that read them."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import feather, parquet
+from typer.testing import CliRunner
 
+from recoup.cli.app import app
 from recoup.domain import Box
 from recoup.queries.base import Array
-from recoup_lab.audit.subjects import BOX
+from recoup_lab.audit.attacks.subjects import BOX
 
 NAMES: Final = ("height", "weight")
 NAMED_BOX: Final = Box(BOX.low, BOX.high, columns=NAMES)
@@ -107,3 +109,27 @@ FILES: Final[Mapping[str, Callable[[Array, Path], None]]] = {
     "CSV": lambda rows, path: arrow_csv.write_csv(_table(rows), str(path.with_name(f"{path.name}.csv"))),
     "a folder of Parquet": _folder,
 }
+
+
+# ---- commands ----
+
+BOUNDS: Final = ",".join(f"{n}={a}:{b}" for n, a, b in zip(NAMES, NAMED_BOX.low, NAMED_BOX.high, strict=True))
+
+
+class Streams(NamedTuple):
+    """What a command printed."""
+
+    output: str
+    errors: str
+
+
+def called(words: Sequence[str]) -> Streams:
+    """Call `recoup` with some words.
+
+    Raises:
+        RuntimeError: it did not end with code 0.
+    """
+    result = CliRunner().invoke(app, list(words))
+    if result.exit_code:
+        raise RuntimeError(f"recoup {words[0]} ended with {result.exit_code}: {result.stderr[-300:]}")
+    return Streams(result.stdout, result.stderr)

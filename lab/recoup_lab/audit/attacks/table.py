@@ -7,8 +7,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Final, NamedTuple
 
-from recoup_lab.audit import law, loss, mechanisms, precision, releases, silence, spending, updates
-from recoup_lab.audit.effort import Effort
+from recoup_lab.audit.attacks import law, loss, mechanisms, precision, releases, silence, spending, updates
+from recoup_lab.audit.attacks.effort import Effort
 from recoup_lab.audit.findings import Finding
 
 

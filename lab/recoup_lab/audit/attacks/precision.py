@@ -22,10 +22,10 @@ from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery
 from recoup.transcript.transcript import Transcript
-from recoup_lab.audit.effort import ALARM, Effort
+from recoup_lab.audit.attacks.bounds import repeated, repeats_allowed
+from recoup_lab.audit.attacks.effort import ALARM, Effort
+from recoup_lab.audit.attacks.subjects import BOX, Terms, neighbours, request_for
 from recoup_lab.audit.findings import Finding
-from recoup_lab.audit.repeats import repeated, repeats_allowed
-from recoup_lab.audit.subjects import BOX, Terms, neighbours, request_for
 
 GROUP: Final = "precision"
 _BITS: Final = 20

@@ -15,10 +15,10 @@ from recoup.errors import DoubtfulResult
 from recoup.estimators import PrivateKMeans
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
-from recoup_lab.audit.effort import Effort
+from recoup_lab.audit.attacks.effort import Effort
+from recoup_lab.audit.attacks.sampler import listening
+from recoup_lab.audit.attacks.subjects import BOX, Subject, Terms, ordinary_table, subjects
 from recoup_lab.audit.findings import Finding
-from recoup_lab.audit.sampler import listening
-from recoup_lab.audit.subjects import BOX, Subject, Terms, ordinary_table, subjects
 
 ATTACK: Final = "choices without a seed"
 _TIMES: Final = 4

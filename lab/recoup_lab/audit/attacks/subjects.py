@@ -28,7 +28,7 @@ from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Transcript
-from recoup_lab.audit.reference import largest_rho
+from recoup_lab.audit.attacks.reference import largest_rho
 
 _LOW, _HIGH = (-3.0, 1.0), (1.5, 7.0)  # not symmetric, so that a mistake in scaling shows
 BOX: Final = Box(_LOW, _HIGH)

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import beta, binom, norm
+from scipy.stats import beta, binom, norm, poisson
 
 from recoup.queries.base import Array
 
@@ -197,3 +197,29 @@ __all__ = [
     "noticed_noise",
     "proportion_limits",
 ]
+
+
+# ---- noise that is used twice ----
+
+
+def repeated(values: ArrayLike) -> int:
+    """How many values have occurred before.
+
+    >>> repeated([3, 1, 3, 3])
+    2
+    """
+    array = np.asarray(values)
+    return int(array.size - np.unique(array).size)
+
+
+def repeats_allowed(n: int, scale: float, alarm: float) -> int:
+    """How many of n values may repeat by chance, exceeded with at most a probability.
+
+    Two independent values of noise of a scale are equal with a probability of at most 1 / (2 scale), whatever they are
+    added to.
+
+    >>> repeats_allowed(1000, 2.0**30, 1e-6), repeats_allowed(1000, 2.0**10, 1e-6) > 200
+    (1, True)
+    """
+    expected = n * (n - 1) / 2 / (2 * scale)
+    return int(poisson.ppf(1.0 - alarm, expected))

@@ -16,12 +16,12 @@ from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import BudgetError, BudgetExceededError
 from recoup.privacy.ledger import Ledger
-from recoup_lab.audit.accounts import attack_accounts
-from recoup_lab.audit.doors import attack_doors
-from recoup_lab.audit.effort import Effort
+from recoup_lab.audit.attacks.accounts import attack_accounts
+from recoup_lab.audit.attacks.effort import Effort
+from recoup_lab.audit.attacks.sampler import Draw, Heard, listening
+from recoup_lab.audit.attacks.subjects import Released, Subject, Terms, ordinary_table, queries, request_for, subjects
+from recoup_lab.audit.attacks.ways_in import attack_doors
 from recoup_lab.audit.findings import Finding
-from recoup_lab.audit.sampler import Draw, Heard, listening
-from recoup_lab.audit.subjects import Released, Subject, Terms, ordinary_table, queries, request_for, subjects
 
 GROUP: Final = "spending"
 _ROOM: Final = Fraction(1, 10**9)  # OpenDP's own map rounds up by a few units in the last place
