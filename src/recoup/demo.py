@@ -119,14 +119,7 @@ def compare(
 ) -> TableResult:
     """Release one table privately, and compare methods on it with access to the data.
 
-    Args:
-        table: a generated table.
-        seed: of the comparison; it does not reach the noise of the release.
-        n_fits: over how many fits a private score is averaged.
-        methods: what to compare, by name.
-
-    Returns:
-        Scores, and the release.
+    The seed is that of the comparison: it does not reach the noise of the release. A private score is a mean of fits.
     """
     from sklearn.cluster import KMeans
 
@@ -168,46 +161,27 @@ def report_name(result: TableResult) -> str:
 
 
 def figures(result: TableResult) -> dict[str, tuple[str, bytes]]:
-    """Draw one table's pictures.
-
-    Args:
-        result: what the demo found.
-
-    Returns:
-        For each picture its file name without ending: a caption, and a PNG.
-    """
+    """One table's pictures: for each, by its file name without ending, a caption and a PNG."""
     from recoup import plots
 
-    table = result.table
-    stem = table.name.lower()
-    extent = (table.low[0], table.high[0], table.low[1], table.high[1])
-
-    figure, (ax,) = plots.new_figure(5.6, 4.9)
-    plots.plot_density(ax, table.rows, extent=extent)
-    plots.plot_centers(ax, result.exact_centers, columns=table.columns, kind="exact", label="non-private k-means")
-    label = f"private, epsilon = {RELEASED_EPSILON:g}"
-    plots.plot_centers(ax, result.released, columns=table.columns, kind="private", label=label)
-    ax.set_title(f"{table.name}: data, non-private and private centres", fontsize=11)
-    plots.legend_below(ax, 2)
-    centers_png = plots.png(figure)
-
-    figure, (ax,) = plots.new_figure(5.6, 4.9)
-    plots.plot_rounds(ax, result.transcript)
-    plots.plot_centers(ax, result.released, columns=table.columns, kind="private", label="after inference")
-    ax.set_title(f"{table.name}: where each round asked, and the result", fontsize=11)
-    plots.legend_below(ax, 2)
-    rounds_png = plots.png(figure)
-
-    figure, (ax,) = plots.new_figure(5.6, 3.6)
-    plots.plot_budget(ax, result.transcript)
-    ax.set_title(f"{table.name}: budget by round", fontsize=11)
-    plots.legend_below(ax, 4)
-    budget_png = plots.png(figure)
-
+    table, stem = result.table, result.table.name.lower()
     evaluation = "With access to the data: not for publication. Grey is where records are."
     released = "From the released transcript alone: costs no further privacy."
+
+    def finished(ax: Any, title: str, n_columns: int) -> bytes:
+        ax.set_title(f"{table.name}: {title}", fontsize=11)
+        return plots.png(plots.legend_below(ax, n_columns).figure)
+
+    centers, rounds, budget = (plots.new_figure(5.6, height)[1][0] for height in (4.9, 4.9, 3.6))
+    plots.plot_density(centers, table.rows, extent=(table.low[0], table.high[0], table.low[1], table.high[1]))
+    plots.plot_centers(centers, result.exact_centers, columns=table.columns, kind="exact", label="non-private k-means")
+    label = f"private, epsilon = {RELEASED_EPSILON:g}"
+    plots.plot_centers(centers, result.released, columns=table.columns, kind="private", label=label)
+    plots.plot_rounds(rounds, result.transcript)
+    plots.plot_centers(rounds, result.released, columns=table.columns, kind="private", label="after inference")
+    plots.plot_budget(budget, result.transcript)
     return {
-        f"{stem}-centers": (evaluation, centers_png),
-        f"{stem}-rounds": (released, rounds_png),
-        f"{stem}-budget": (released, budget_png),
+        f"{stem}-centers": (evaluation, finished(centers, "data, non-private and private centres", 2)),
+        f"{stem}-rounds": (released, finished(rounds, "where each round asked, and the result", 2)),
+        f"{stem}-budget": (released, finished(budget, "budget by round", 4)),
     }

@@ -22,7 +22,7 @@ from recoup.errors import DataError, ParameterError, TranscriptError, Transcript
 from recoup.inference.inferred import InferredDataset
 from recoup.privacy.statement import PrivacyStatement
 from recoup.queries.counts import GridQuery
-from recoup.report.privacy import privacy_facts
+from recoup.report.sections import privacy as privacy_section
 from recoup.transcript.transcript import Transcript, _checksum
 
 BOX = recoup.Box([0, 0], [100, 100], ("age", "hours"))
@@ -169,7 +169,7 @@ def test_inferred_data_and_the_report_say_it_too(tmp_path: Path) -> None:
     )
     inferred.save(tmp_path / "i.parquet")
     assert InferredDataset.load(tmp_path / "i.parquet").privacy == privacy
-    facts = privacy_facts(privacy)
+    facts = privacy_section.content(privacy)
     assert {"name": "dialect of CSV", "value": "lines"}.items() <= facts["numbers"][-2].items()
     assert "whether any one line was in the table" in facts["words"][0]
     quoted, none = (replace(privacy, unit="one record", csv_dialect=d) for d in ("rfc4180", None))

@@ -152,11 +152,11 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         check_is_fitted(self)
         if self.transcript_ is not None:
             return super().report(path, level=level, intervals=intervals, title=title)
-        from recoup.report.facts import gather_model
+        from recoup.report.page import model_content
         from recoup.report.write import write_page
 
-        facts = gather_model(self.privacy_, self.cluster_centers_, algorithm=self.algorithm, title=title)
-        return write_page(path, facts)
+        content = model_content(self.privacy_, self.cluster_centers_, algorithm=self.algorithm, title=title)
+        return write_page(path, content)
 
     def _fits_without_transcript(
         self, X: Any, terms: dict[str, Any], keeps_transcript: bool, on_round: Callable[[int], None] | None

@@ -1,4 +1,4 @@
-"""The page: the sections, the files of the template and the picture's data in one file that needs no network.
+"""The page: what it says, gathered from its sections as JSON, and the HTML of it in one file that needs no network.
 
 A content policy inside the page forbids every request and every script but the page's own, by its hash: even a name
 that slipped through the escaping could not run.
@@ -9,71 +9,184 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html import escape
-from importlib import resources
 from string import Template
 from typing import Any
 
-from recoup.report import bars, lines, sections
-from recoup.report.markup import Markup, element, join
-from recoup.report.picture import picture
+from recoup.errors import ParameterError
+from recoup.inference.inferred import InferredDataset
+from recoup.queries.base import Array
+from recoup.report.html import Markup, element, join, template_file
+from recoup.report.result import Json, population_of, result_of
+from recoup.report.sections import (
+    answer,
+    budget,
+    centers,
+    choice,
+    clusters,
+    fit,
+    hero,
+    picture,
+    privacy,
+    reproduce,
+)
+from recoup.transcript.transcript import Transcript
+from recoup.version import __version__
 
 _SCRIPTS = ("theme.js", "draw.js", "map.js")
-_SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Markup | None]], ...] = (
-    ("answer", "Answer", sections.answer),
-    ("picture", "Picture", picture),
-    ("clusters", "Clusters", bars.clusters),
-    ("choice", "How many", lines.choice),
-    ("privacy", "Privacy", sections.privacy),
-    ("budget", "Budget", bars.budget),
-    ("fit", "Fit", bars.fit),
-    ("chains", "Chains", lines.chains),
-    ("reproduce", "Reproduce", sections.reproduce),
+_SECTIONS: tuple[tuple[str, str, Callable[[Json], Markup | None]], ...] = (
+    ("answer", "Answer", answer.html),
+    ("picture", "Picture", picture.html),
+    ("clusters", "Clusters", clusters.html),
+    ("choice", "How many", choice.html),
+    ("privacy", "Privacy", privacy.html),
+    ("budget", "Budget", budget.html),
+    ("fit", "Fit", fit.html),
+    ("chains", "Chains", fit.chains_html),
+    ("reproduce", "Reproduce", reproduce.html),
 )
 
 
-def render(facts: dict[str, Any]) -> str:
-    """Write the page.
-
-    Args:
-        facts: from `gather` or `gather_model`.
+def report_content(
+    transcript: Transcript,
+    found: Array | None,
+    inferred: InferredDataset | None = None,
+    *,
+    level: float | None = 0.9,
+    title: str | None = None,
+    seed: int = 0,
+    exact: bool = False,
+) -> Json:
+    """What the report says about a result; the arguments are those of `write_report`.
 
     Returns:
-        HTML in one piece: style, script and data inside it.
+        JSON: "title", "private", "verdict", "summary", "privacy", "budget", "map", "choice", "profiles", "centers",
+        "fit", "reproduce". Without clusters those that speak of them are none, and "answer" is the answer as a table.
 
-    Guarantees: a function of the facts; every word of theirs is escaped; the page makes no request.
+    Guarantees: reads nothing but its arguments; the same arguments give the same dictionary.
+
+    >>> import numpy as np
+    >>> from recoup import Box, KMeans, infer, refit, release
+    >>> x = np.random.default_rng(0).uniform(size=(500, 2))
+    >>> transcript = release(KMeans(n_clusters=2), x, domain=Box([0, 0], [1, 1]), epsilon=5)
+    >>> inferred = infer(transcript, random_state=0)
+    >>> content = report_content(transcript, refit(transcript, inferred, random_state=0), inferred, level=None)
+    >>> content["private"], len(content["profiles"]["clusters"]), content["budget"]["measure"]
+    (True, 2, 'epsilon')
+    """
+    if not isinstance(transcript, Transcript):
+        raise ParameterError(
+            f"transcript is a {type(transcript).__name__}: a report is about one transcript. Give it with the data set "
+            "that recoup.infer made of several."
+        )
+    clustered, n_columns = answer.has_clusters(transcript), transcript.context.domain.n_columns
+    if clustered and found is None:
+        raise ParameterError("a report about clusters needs their centres: give what recoup.refit returns.")
+    if not transcript.rounds:
+        raise ParameterError("the transcript has no rounds: nothing was released that a report could show.")
+    if inferred is not None and inferred.points.shape[1] != n_columns:
+        raise ParameterError(
+            f"the inferred data has {inferred.points.shape[1]} columns and the transcript {n_columns}: they do "
+            "not belong together."
+        )
+    spending = budget.content(transcript, inferred)
+    promise = privacy.content_of(transcript, inferred, lost=spending["lost"], clusters=clustered)
+    if clustered and found is not None:
+        result = result_of(transcript, found, inferred, level=level, random_state=seed)
+        data = result.population if inferred is None else inferred
+        n_clusters, n_records = len(result.centers), float(result.sizes.sum())
+        about = {
+            "map": picture.content(result, random_state=seed),
+            "choice": choice.content(result, level=level, random_state=seed),
+            "profiles": clusters.content(result),
+            "centers": centers.content(result),
+        }
+    else:
+        data = population_of(transcript, random_state=seed) if inferred is None else inferred
+        n_clusters, n_records, level = None, data.n_records, None
+        about = {"map": None, "choice": None, "profiles": None, "centers": None}
+        about["answer"] = answer.content(transcript, found, inferred, seed=seed)
+    variable = "centers" if clustered else None if found is None else "answer"
+    return {
+        "format": "recoup-report",
+        "title": title or hero.title(transcript, n_clusters, private=promise["private"]),
+        "private": promise["private"],
+        "version": __version__,
+        "verdict": hero.verdict(transcript, inferred, found if clustered else None),
+        "summary": hero.summary(transcript, inferred, n_clusters=n_clusters, n_records=n_records),
+        "privacy": promise,
+        "budget": spending,
+        **about,
+        "fit": fit.content(transcript, data),
+        "reproduce": reproduce.content(transcript, inferred, answer=variable, level=level, seed=seed, exact=exact),
+    }
+
+
+def model_content(
+    privacy_statement: Mapping[str, Any], found: Array, *, algorithm: str, title: str | None = None
+) -> Json:
+    """What can be said where only centres were released: the keys of `report_content`, most of them none."""
+    promise = privacy.content(privacy_statement)
+    bounds = promise["bounds"]
+    return {
+        "format": "recoup-report",
+        "title": title or hero.clusters_title(len(found), len(bounds), private=promise["private"]),
+        "private": promise["private"],
+        "version": __version__,
+        "verdict": None,
+        "summary": {
+            "n_clusters": len(found),
+            "n_columns": len(bounds),
+            "n_records": None,
+            "n_rounds": None,
+            "algorithm": algorithm,
+            "method": "none: only the centres were released, and there is no transcript to infer from",
+        },
+        "privacy": promise,
+        "budget": None,
+        "map": None,
+        "choice": None,
+        "profiles": None,
+        "centers": centers.content_of_model(found, bounds),
+        "fit": None,
+        "reproduce": None,
+    }
+
+
+def without_picture(content: Mapping[str, Any]) -> Json:
+    """The content without the encoded positions that only the picture needs: for machines that read."""
+    return {name: value for name, value in content.items() if name != "map"}
+
+
+def render(content: Json) -> str:
+    """The page as HTML in one piece: style, script and data inside it.
+
+    Guarantees: a function of the content; every word of it is escaped; the page makes no request.
 
     >>> import numpy as np
     >>> from recoup import Box, Transcript
     >>> from recoup.transcript.context import Context
-    >>> from recoup.report.facts import gather_model
-    >>> terms = Context(domain=Box([0], [1], ("a<b",)), epsilon=1)
-    >>> privacy = Transcript(context=terms, algorithm={}, simulated=False).privacy
-    >>> text = render(gather_model(privacy, np.array([[0.2], [0.8]]), algorithm="a rival"))
+    >>> context = Context(domain=Box([0], [1], ("a<b",)), epsilon=1)
+    >>> statement = Transcript(context=context, algorithm={}, simulated=False).privacy
+    >>> text = render(model_content(statement, np.array([[0.2], [0.8]]), algorithm="a rival"))
     >>> "a<b" in text, "a&lt;b" in text
     (False, True)
     """
-    shown = [(anchor, name, found) for anchor, name, build in _SECTIONS if (found := build(facts)) is not None]
-    links = [element("li", element("a", name, href=f"#{anchor}")) for anchor, name, _ in shown]
+    shown = [(anchor, name, html) for anchor, name, show in _SECTIONS if (html := show(content)) is not None]
     script = "\n".join(template_file(name) for name in _SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return Template(template_file("page.html")).substitute(
-        title=escape(f"{facts['title']} - Recoup report"),
+        title=escape(f"{content['title']} - Recoup report"),
         script_hash=f"sha256-{digest}",
         style=template_file("style.css"),
-        links=join(*links),
-        hero=sections.hero(facts),
-        sections=join(*(found for _, _, found in shown)),
-        version=escape(facts["version"]),
-        data=_embedded(facts["map"]),
+        links=join(*(element("li", element("a", name, href=f"#{anchor}")) for anchor, name, _ in shown)),
+        hero=hero.html(content),
+        sections=join(*(html for _, _, html in shown)),
+        version=escape(content["version"]),
+        data=_embedded(content["map"]),
         script=script,
     )
-
-
-def template_file(name: str) -> str:
-    """One of the files that pages are made of."""
-    return resources.files("recoup.report").joinpath("template", name).read_text(encoding="utf-8")
 
 
 def _embedded(value: object) -> str:

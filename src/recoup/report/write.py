@@ -9,8 +9,7 @@ from recoup._files import write_whole
 from recoup.errors import ParameterError
 from recoup.inference.inferred import InferredDataset
 from recoup.queries.base import Array
-from recoup.report.facts import gather
-from recoup.report.page import render
+from recoup.report.page import render, report_content
 from recoup.transcript.transcript import Transcript
 
 LARGEST_PAGE = 3_000_000  # bytes
@@ -36,11 +35,11 @@ def write_report(
         inferred: the data they were refitted on; none for the algorithm's own answer.
         level: the wanted coverage of the intervals; none leaves them out, which is quicker.
         title: of the page.
-        seed: of the report's own harmless randomness.
+        seed: of the report's own randomness, which costs no privacy.
         exact: whether the centres came from the transcript by this seed too.
 
     Returns:
-        What the page says, as `gather` found it.
+        What the page says, as `recoup report --json` prints it, and its picture's data.
 
     Guarantees: reads nothing but its arguments, so it costs no privacy; the same arguments write the same bytes.
 
@@ -50,14 +49,14 @@ def write_report(
     >>> x = np.random.default_rng(0).uniform(size=(500, 2))
     >>> transcript = release(KMeans(n_clusters=2, n_rounds=2), x, domain=Box([0, 0], [1, 1]), epsilon=5)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     facts = write_report(f"{folder}/report.html", transcript, refit(transcript))
-    >>> facts["title"]
+    ...     content = write_report(f"{folder}/report.html", transcript, refit(transcript))
+    >>> content["title"]
     '2 private clusters in 2 columns'
     """
     check_title(title)
-    facts = gather(transcript, centers, inferred, level=level, title=title, seed=seed, exact=exact)
-    write_page(path, facts)
-    return facts
+    content = report_content(transcript, centers, inferred, level=level, title=title, seed=seed, exact=exact)
+    write_page(path, content)
+    return content
 
 
 def check_title(title: str | None) -> None:
@@ -68,10 +67,10 @@ def check_title(title: str | None) -> None:
         raise ParameterError("the title holds bytes that are not text: give another one.") from None
 
 
-def write_page(path: str | os.PathLike[str], facts: dict[str, Any]) -> None:
-    """Write gathered facts as one HTML file."""
-    check_title(facts["title"])
+def write_page(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
+    """Write the content of a report as one HTML file."""
+    check_title(content["title"])
     try:
-        write_whole(path, render(facts))
+        write_whole(path, render(content))
     except OSError as error:
         raise ParameterError(f"the report cannot be written to {os.fspath(path)!r}: {error.strerror}.") from None

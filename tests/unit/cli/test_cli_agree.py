@@ -16,8 +16,8 @@ from recoup.cli import output as out
 from recoup.cli.app import app
 from recoup.inference.intervals import intervals
 from recoup.inference.judge import doubtful
-from recoup.report.profiles import profile_facts
 from recoup.report.result import result_of
+from recoup.report.sections import clusters
 
 GIVEN = ("-k", "4", "--epsilon", "2", "--bounds", "a=0:10,b=0:10")
 
@@ -162,7 +162,7 @@ def test_a_cluster_without_records_is_doubted_and_one_with_many_is_not():
 def test_the_profile_says_so():
     transcript, inferred, centers = noise_cluster()
     result = result_of(transcript, centers, inferred, level=None)
-    facts = profile_facts(result)
+    facts = clusters.content(result)
     assert facts["doubtful"] == doubtful(transcript, centers, inferred)
     for cluster in facts["clusters"]:
         assert cluster["doubtful"] == (cluster["label"] in facts["doubtful"])
@@ -184,7 +184,7 @@ def test_the_scale_of_a_card_holds_every_band_and_interval(folder):
     x = np.concatenate([rng.normal(2, 0.3, size=(5000, 1)), rng.normal(9, 0.4, size=(30, 1))]).clip(0, 10)
     model = PrivateKMeans(2, 20, (0, 10), random_state=0, noise="simulated").fit(x)
     result = result_of(model.transcript_, model.cluster_centers_, model.inferred_, level=0.9)
-    facts = profile_facts(result)
+    facts = clusters.content(result)
     low, high = facts["whole"][0]["axis"]
     marks = [
         row[name] for c in facts["clusters"] for row in c["rows"] for name in ("q10", "q90", "low", "high", "center")

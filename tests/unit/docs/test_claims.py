@@ -18,7 +18,7 @@ import recoup
 from recoup.cli.app import app
 from recoup.errors import BudgetError
 from recoup.privacy.statement import COUNTED, NOT_COUNTED
-from recoup.report.privacy import privacy_facts
+from recoup.report.sections import privacy as privacy_section
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src" / "recoup"
@@ -125,11 +125,11 @@ def test_no_page_calls_delta_a_chance_of_failure():
 
 def test_the_report_says_what_delta_does():
     privacy = recoup.PrivateKMeans(2, 1, (0, 1), delta=1e-6, postprocess="none").fit(X).privacy_
-    text = str(privacy_facts(privacy))
+    text = str(privacy_section.content(privacy))
     assert "every set of possible releases is at most 2.72 times as likely" in text
     assert "plus 1e-06." in text
     assert "the delta is 1 + e^epsilon times as large" in text
-    pure = str(privacy_facts(privacy | {"delta": 0.0}))
+    pure = str(privacy_section.content(privacy | {"delta": 0.0}))
     assert "every possible release is" in pure
     assert "e^epsilon times" not in pure
     assert "cryptographic generator" in text

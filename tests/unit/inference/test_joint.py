@@ -27,7 +27,7 @@ from recoup.kernels.weighted_kmeans import weighted_inertia
 from recoup.maxent.measure import infer_measure
 from recoup.privacy.statement import IMPORTED, NOT_PRIVATE
 from recoup.queries.counts import GridQuery, HistogramQuery
-from recoup.report.facts import gather
+from recoup.report.page import report_content
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
 
@@ -315,7 +315,7 @@ def test_what_is_said_of_a_result_is_the_promise_of_all_that_it_was_made_from(ki
     loaded = recoup.InferredDataset.load(tmp_path / "a.parquet")
     assert (loaded.privacy, loaded.sources) == (inferred.privacy, inferred.sources)
     centers = recoup.refit(part, inferred, random_state=0)
-    pages = [gather(part, centers, data, level=None) for data in (inferred, loaded)]
+    pages = [report_content(part, centers, data, level=None) for data in (inferred, loaded)]
     assert json.loads(json.dumps(pages)) == pages
     for order in (paths, paths[::-1]):
         assert run("infer", *order, "-o", tmp_path / "out").exit_code == 0

@@ -15,17 +15,12 @@ from html_page import Page, faults
 from recoup import InferredDataset, PrivateKMeans, Transcript, infer, refit
 from recoup.domain import Box
 from recoup.errors import ParameterError
-from recoup.report.encode import evenly_chosen, levels, positions
-from recoup.report.facts import gather, gather_model, without_picture
-from recoup.report.fit import fit_facts
-from recoup.report.journey import journey_facts, matched
-from recoup.report.markup import element
-from recoup.report.numbers import count, figure, in_units, share
-from recoup.report.page import render
-from recoup.report.privacy import best_guess, privacy_facts
-from recoup.report.profiles import profile_facts
+from recoup.report.html import count, element, figure, in_units, share
+from recoup.report.page import model_content, render, report_content, without_picture
 from recoup.report.result import Result, Shown, result_of, sizes_of
-from recoup.report.rounds import budget_facts
+from recoup.report.sections import budget, clusters, fit, picture, privacy
+from recoup.report.sections.picture import evenly_chosen, matched, positions, shades
+from recoup.report.sections.privacy import best_guess
 from recoup.report.write import LARGEST_PAGE, write_report
 from recoup.transcript.context import Context
 
@@ -47,9 +42,13 @@ def fitted(d=2, k=3, n=800, columns=None, **choices):
     return PrivateKMeans(k, bounds=bounds, **choices).fit(data)
 
 
-def facts_of(model, **choices):
+def content_of(model, **choices):
     choices = {"level": None} | choices
-    return gather(model.transcript_, model.cluster_centers_, model.inferred_, **choices)
+    return report_content(model.transcript_, model.cluster_centers_, model.inferred_, **choices)
+
+
+def fit_of(result):
+    return fit.content(result.transcript, result.population if result.inferred is None else result.inferred)
 
 
 KINDS = {
@@ -73,9 +72,9 @@ KINDS = {
 @pytest.mark.parametrize("choices", KINDS.values(), ids=KINDS)
 def test_every_kind_of_transcript_has_a_whole_page(choices):
     model = fitted(**choices)
-    facts = facts_of(model)
-    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
-    text = render(facts)
+    content = content_of(model)
+    assert json.loads(json.dumps(content, allow_nan=False)) == content
+    text = render(content)
     assert faults(text) == []
     assert len(text.encode()) < LARGEST_PAGE
     page = Page(text)
@@ -100,7 +99,7 @@ def adaptive():
 
 @pytest.fixture(scope="module")
 def with_intervals(adaptive):
-    return facts_of(adaptive, level=0.9)
+    return content_of(adaptive, level=0.9)
 
 
 # ---- nothing but the transcript ----
@@ -117,7 +116,7 @@ def test_the_page_follows_from_transcript_and_result_alone(adaptive, tmp_path):
 
 def test_names_are_words_and_never_markup():
     model = fitted(d=3, columns=HOSTILE)
-    text = render(facts_of(model, title="<img src=x onerror=alert(2)>"))
+    text = render(content_of(model, title="<img src=x onerror=alert(2)>"))
     assert faults(text) == []
     page = Page(text)
     assert [attributes.get("type") for attributes, _ in page.scripts] == ["application/json", None]
@@ -146,7 +145,7 @@ def test_faults_are_found_where_there_are_some(with_intervals):
 def test_simulated_noise_has_a_banner_and_secure_noise_has_none(with_intervals):
     assert "NOT PRIVATE" in Page(render(with_intervals)).words
     assert "with secure noise" in Page(render(with_intervals)).words.lower()
-    secure = Page(render(facts_of(fitted(noise="secure", algorithm="lloyd", postprocess="none"))))
+    secure = Page(render(content_of(fitted(noise="secure", algorithm="lloyd", postprocess="none"))))
     assert "NOT PRIVATE" not in secure.words
     assert not [a for _, a in secure.elements if a.get("role") == "alert"]
 
@@ -156,9 +155,9 @@ def test_data_from_simulated_noise_marks_a_page_that_it_joins():
     other = InferredDataset(
         points=model.inferred_.points, weights=model.inferred_.weights, method="maxent", simulated=True
     )
-    facts = gather(model.transcript_, model.cluster_centers_, other, level=None)
-    assert not facts["private"]
-    assert "NOT PRIVATE" in Page(render(facts)).words
+    content = report_content(model.transcript_, model.cluster_centers_, other, level=None)
+    assert not content["private"]
+    assert "NOT PRIVATE" in Page(render(content)).words
 
 
 # ---- the promise ----
@@ -188,18 +187,18 @@ def terms(**choices):
 
 
 def test_the_statement_in_words_and_numbers():
-    facts = privacy_facts(terms(records_per_person=3, n_records=500).privacy, n_records=500)
-    numbers = {row["name"]: row["value"] for row in facts["numbers"]}
+    content = privacy.content(terms(records_per_person=3, n_records=500).privacy, n_records=500)
+    numbers = {row["name"]: row["value"] for row in content["numbers"]}
     assert (numbers["epsilon"], numbers["delta"], numbers["unit"]) == ("1", "0", "3 records of one person")
     assert numbers["declared records"] == "500"
-    assert "73 times in 100" in facts["words"][0]
-    assert "3 records of one person" in facts["words"][0]
-    titles = {row["title"] for row in facts["not_covered"]}
+    assert "73 times in 100" in content["words"][0]
+    assert "3 records of one person" in content["words"][0]
+    titles = {row["title"] for row in content["not_covered"]}
     assert {"Bounds taken from the data", "Other releases", "Exact helpers", "Time and machines"} <= titles
     assert "People with more than 3 records" in titles
-    approximate = privacy_facts(terms(delta=1e-6, mechanism="gaussian").privacy)
+    approximate = privacy.content(terms(delta=1e-6, mechanism="gaussian").privacy)
     assert "1e-06" in approximate["words"][1]
-    assert "nearly every time" in privacy_facts(terms(epsilon=50).privacy)["words"][0]
+    assert "nearly every time" in privacy.content(terms(epsilon=50).privacy)["words"][0]
 
 
 # ---- the sections ----
@@ -207,15 +206,15 @@ def test_the_statement_in_words_and_numbers():
 
 def test_the_budget_adds_up_and_a_lost_round_is_told():
     transcript = Transcript.load(GOLDEN / "every-query-v1.json")
-    facts = budget_facts(transcript)
-    assert facts["measure"] == "rho"
-    answered = sum(row["price"] for row in facts["rounds"])
-    assert answered + facts["lost"] == pytest.approx(float(transcript.amount_spent))
-    for row in facts["rounds"]:
+    content = budget.content(transcript)
+    assert content["measure"] == "rho"
+    answered = sum(row["price"] for row in content["rounds"])
+    assert answered + content["lost"] == pytest.approx(float(transcript.amount_spent))
+    for row in content["rounds"]:
         assert sum(part["price"] for part in row["parts"]) == pytest.approx(row["price"])
-    assert [row["kind"] for row in facts["rounds"]] == ["counts", "sums", "sums", "grid", "marginals", "marginals"]
+    assert [row["kind"] for row in content["rounds"]] == ["counts", "sums", "sums", "grid", "marginals", "marginals"]
     centers = np.array([[-0.5, 1.0], [0.5, 3.0]])
-    text = render(gather(transcript, centers, level=None))
+    text = render(report_content(transcript, centers, level=None))
     assert faults(text) == []
     assert "lost in an interruption" in Page(text).words
 
@@ -224,21 +223,21 @@ def test_the_steps_end_at_the_result_and_follow_the_iterates():
     model = fitted(algorithm="lloyd", postprocess="maxent")
     transcript, domain = model.transcript_, model.transcript_.context.domain
     result = result_of(transcript, model.cluster_centers_, model.inferred_, level=None)
-    facts = journey_facts(result)
-    assert [step["round"] for step in facts["steps"]] == [1, 2, 3, 4, 5]
-    last = unpacked(facts["before"], 2)
+    content = picture.content(result)
+    assert [step["round"] for step in content["steps"]] == [1, 2, 3, 4, 5]
+    last = unpacked(content["before"], 2)
     expected = matched(domain.to_unit(refit(transcript)), domain.to_unit(model.cluster_centers_))
     np.testing.assert_allclose(last * 2 - 1, expected[result.shown.clusters], atol=1e-4)
-    asked = unpacked(facts["steps"][2]["asked"]["points"], 2)
+    asked = unpacked(content["steps"][2]["asked"]["points"], 2)
     np.testing.assert_allclose(asked * 2 - 1, transcript.rounds[2].query.centers, atol=1e-4)
-    assert 0 < facts["gain"]["ratio"] <= 1
+    assert 0 < content["gain"]["ratio"] <= 1
 
 
 def test_a_grid_answer_is_added_up_over_the_columns_that_are_not_shown():
     model = fitted(algorithm="grid", d=3)
     answered = next(r for r in model.transcript_.rounds if r.query.type_name == "grid")
-    facts = journey_facts(result_of(model.transcript_, model.cluster_centers_, model.inferred_, level=None))
-    asked = next(step["asked"] for step in facts["steps"] if step["asked"]["kind"] == "grid")
+    content = picture.content(result_of(model.transcript_, model.cluster_centers_, model.inferred_, level=None))
+    asked = next(step["asked"] for step in content["steps"] if step["asked"]["kind"] == "grid")
     pair = asked["pairs"]["0,2"]
     sides = answered.query.sides
     flat = np.maximum(answered.noisy.reshape(sides).sum(axis=1), 0).T
@@ -259,19 +258,18 @@ def test_profiles_of_data_that_is_known():
     result = Result(
         transcript=transcript,
         centers=centers,
-        method="maxent",
         inferred=data,
-        world=data,
+        population=data,
         intervals=None,
         sizes=sizes_of(context.domain.to_unit(points), weights, unit),
         cells=np.array([1, 1, 1, 0]),
         shown=Shown(np.array([0, 1]), np.array([1, 0])),
     )
-    facts = profile_facts(result)
-    large, small = facts["clusters"]
+    content = clusters.content(result)
+    large, small = content["clusters"]
     assert (large["label"], large["size"], large["share"]) == (1, 3.0, 0.75)
     assert (small["label"], small["size"]) == (0, 1.0)
-    assert facts["whole"][0]["mean"] == 3.5
+    assert content["whole"][0]["mean"] == 3.5
     assert large["rows"][0]["deviation"] == pytest.approx(np.sqrt(2 / 3))
     assert (large["rows"][0]["q10"], large["rows"][0]["q90"]) == (1.0, 3.0)
     assert "a is much higher (8.00 against 3.50 overall)" in small["sentence"]
@@ -281,7 +279,7 @@ def test_profiles_of_data_that_is_known():
 def test_a_difference_that_the_interval_does_not_bear_out_is_not_told(adaptive):
     transcript = adaptive.transcript_
     result = result_of(transcript, adaptive.cluster_centers_, adaptive.inferred_, level=0.9)
-    told = [row["trait"] for cluster in profile_facts(result)["clusters"] for row in cluster["rows"]]
+    told = [row["trait"] for cluster in clusters.content(result)["clusters"] for row in cluster["rows"]]
     assert any(told)
     found = result.intervals
     wide = type(found)(
@@ -292,39 +290,39 @@ def test_a_difference_that_the_interval_does_not_bear_out_is_not_told(adaptive):
         size_low=np.zeros_like(found.size_low),
         size_high=found.size_high,
     )
-    unsure = profile_facts(dataclasses.replace(result, intervals=wide))
+    unsure = clusters.content(dataclasses.replace(result, intervals=wide))
     assert not any(row["trait"] for cluster in unsure["clusters"] for row in cluster["rows"])
     assert all("perhaps none" in cluster["sentence"] for cluster in unsure["clusters"])
 
 
 def test_withheld_intervals_are_null_with_a_reason_and_not_drawn():
     empty = fitted(n=0)
-    facts = facts_of(empty, level=0.9)
-    text = json.dumps(without_picture(facts), allow_nan=False)
+    content = content_of(empty, level=0.9)
+    text = json.dumps(without_picture(content), allow_nan=False)
     assert "NaN" not in text
-    found = facts["centers"]
+    found = content["centers"]
     assert all(end == [None, None] for row in found["rows"] for end in (row["low"], row["high"]))
     names = [(k, column) for k in range(3) for column in found["columns"]]
     assert [(one["cluster"], one["column"]) for one in found["withheld"]] == names
-    page = Page(render(facts))
+    page = Page(render(content))
     reason = "the released counts cannot be told from those of an empty table"
     assert f"Withheld intervals. Clusters 0, 1 and 2, all columns: {reason}." in page.words
     assert "(withheld)" in page.words
     assert page.data["interval"]["low"] == page.data["interval"]["high"] == page.data["after"]
     # What no interval bears out is not told to colleagues.
-    assert not any(row["trait"] for cluster in facts["profiles"]["clusters"] for row in cluster["rows"])
+    assert not any(row["trait"] for cluster in content["profiles"]["clusters"] for row in cluster["rows"])
 
 
 def test_a_data_set_that_explains_nothing_is_told_apart(adaptive):
     result = result_of(adaptive.transcript_, adaptive.cluster_centers_, adaptive.inferred_, level=None)
-    assert not [row for row in fit_facts(result)["rows"] if row["verdict"] == "above"]
+    assert not [row for row in fit_of(result)["rows"] if row["verdict"] == "above"]
     moved = InferredDataset(
         points=10.0 - adaptive.inferred_.points, weights=adaptive.inferred_.weights, method="maxent", simulated=True
     )
-    wrong = fit_facts(result_of(adaptive.transcript_, adaptive.cluster_centers_, moved, level=None))
+    wrong = fit_of(result_of(adaptive.transcript_, adaptive.cluster_centers_, moved, level=None))
     assert [row for row in wrong["rows"] if row["verdict"] == "above"]
-    facts = gather(adaptive.transcript_, adaptive.cluster_centers_, moved, level=None)
-    assert "not explained well" in Page(render(facts)).words
+    content = report_content(adaptive.transcript_, adaptive.cluster_centers_, moved, level=None)
+    assert "not explained well" in Page(render(content)).words
 
 
 def test_intervals_and_the_curve_are_on_the_page(adaptive, with_intervals):
@@ -361,11 +359,11 @@ def test_a_suggestion_is_shown_for_what_it_is(with_intervals, suggested, outcome
 def test_chains_are_shown_with_their_diagnostics():
     model = fitted(algorithm="lloyd", postprocess="none", n=300)
     data = infer(model.transcript_, "mcmc", random_state=0, n_steps=2000, n_chains=2)
-    facts = gather(model.transcript_, refit(model.transcript_, data, random_state=0), data, level=None)
-    chains = facts["fit"]["chains"]
+    content = report_content(model.transcript_, refit(model.transcript_, data, random_state=0), data, level=None)
+    chains = content["fit"]["chains"]
     assert len(chains["traces"]) == len(chains["acceptance"]) == 2
     assert chains["r_hat"] == data.diagnostics.r_hat
-    page = Page(render(facts))
+    page = Page(render(content))
     assert f"R-hat {data.diagnostics.r_hat:.2f}" in page.words
     assert len(page.named("polyline")) == 2 + 1
 
@@ -387,7 +385,7 @@ def test_a_rival_without_a_transcript_has_a_short_page(tmp_path):
 
 
 def test_many_clusters_and_columns_stay_within_the_size(monkeypatch):
-    monkeypatch.setattr("recoup.report.journey._STEP_RESTARTS", 1)
+    monkeypatch.setattr("recoup.report.sections.picture._STEP_RESTARTS", 1)
     rng = np.random.default_rng(0)
     d, k = 60, 150
     transcript = Transcript.load(GOLDEN / "lloyd-v1.json")
@@ -404,12 +402,12 @@ def test_many_clusters_and_columns_stay_within_the_size(monkeypatch):
     wide = Transcript(context=context, algorithm=algorithm, rounds=(answered,), simulated=True)
     centers = points[:k]
     result = result_of(wide, centers, data, level=None)
-    facts = journey_facts(result)
-    assert (len(facts["columns"]), len(facts["labels"])) == (40, 100)
-    whole = gather_model(wide.privacy, centers, algorithm="x") | {
-        "map": facts,
-        "profiles": profile_facts(result),
-        "fit": fit_facts(result),
+    content = picture.content(result)
+    assert (len(content["columns"]), len(content["labels"])) == (40, 100)
+    whole = model_content(wide.privacy, centers, algorithm="x") | {
+        "map": content,
+        "profiles": clusters.content(result),
+        "fit": fit_of(result),
     }
     text = render(whole)
     assert faults(text) == []
@@ -436,7 +434,7 @@ def test_markup_escapes_text_and_attributes():
 def test_positions_and_levels_come_back():
     unit = np.random.default_rng(0).uniform(-1, 1, size=(7, 3))
     np.testing.assert_allclose(unpacked(positions(unit), 3) * 2 - 1, unit, atol=2 / 65535)
-    assert base64.b64decode(levels(np.zeros(2))) == b"\x00\x00"
+    assert base64.b64decode(shades(np.zeros(2))) == b"\x00\x00"
     weights = np.array([0.1, 0.0, 0.7, 0.2])
     counts = np.bincount(evenly_chosen(weights, 1000), minlength=4)
     assert counts.tolist() == [100, 0, 700, 200]
@@ -450,9 +448,9 @@ def test_centres_are_matched_all_together():
 def test_what_does_not_belong_together_is_refused(adaptive):
     empty = Transcript(context=adaptive.transcript_.context, algorithm=adaptive.transcript_.algorithm, simulated=True)
     with pytest.raises(ParameterError, match="no rounds"):
-        gather(empty, adaptive.cluster_centers_)
+        report_content(empty, adaptive.cluster_centers_)
     with pytest.raises(ParameterError, match="shape"):
-        gather(adaptive.transcript_, np.zeros((2, 5)))
+        report_content(adaptive.transcript_, np.zeros((2, 5)))
     other = InferredDataset(points=np.zeros((3, 5)), weights=np.ones(3), method="maxent", simulated=True)
     with pytest.raises(ParameterError, match="do not belong together"):
-        gather(adaptive.transcript_, adaptive.cluster_centers_, other)
+        report_content(adaptive.transcript_, adaptive.cluster_centers_, other)

@@ -24,9 +24,8 @@ from recoup.errors import ParameterError
 from recoup.privacy.statement import IMPORTED, NOT_PRIVATE
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery
-from recoup.report.facts import gather, without_picture
-from recoup.report.page import render
-from recoup.report.plain import answer_of, has_clusters
+from recoup.report.page import render, report_content, without_picture
+from recoup.report.sections.answer import answer_of, has_clusters
 from recoup.report.write import write_report
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
@@ -113,11 +112,11 @@ def released(algorithm, *, noise="secure", **more):
 
 
 def page_of(transcript, answer, inferred, **more):
-    facts = gather(transcript, answer, inferred, **more)
-    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
-    text = render(facts)
+    content = report_content(transcript, answer, inferred, **more)
+    assert json.loads(json.dumps(content, allow_nan=False)) == content
+    text = render(content)
     assert faults(text) == []
-    return facts, Page(text)
+    return content, Page(text)
 
 
 @pytest.mark.parametrize("delta", [0, 1e-6])
@@ -126,8 +125,8 @@ def test_an_answer_of_any_shape_is_a_table(shape, delta):
     transcript = released(Means(shape=shape), delta=delta)
     inferred = recoup.infer(transcript, random_state=0, n_points=1000)
     answer = answer_of(transcript, inferred)
-    facts, page = page_of(transcript, answer, inferred)
-    table = facts["answer"]
+    content, page = page_of(transcript, answer, inferred)
+    table = content["answer"]
     assert table["shape"] == list(answer.shape)
     flat = answer.reshape(len(table["rows"]), -1)
     np.testing.assert_array_equal([row["values"] for row in table["rows"]], flat[:, :80])
@@ -146,10 +145,10 @@ def test_an_answer_of_any_shape_is_a_table(shape, delta):
 
 def test_an_algorithm_may_name_what_it_found():
     transcript = released(Labelled())
-    facts, page = page_of(transcript, recoup.refit(transcript), None)
-    assert [row["label"] for row in facts["answer"]["rows"]] == ["first <i>", "second"]
-    assert facts["answer"]["columns"] == ["mean"]
-    assert facts["answer"]["rows"][0]["before"] is None
+    content, page = page_of(transcript, recoup.refit(transcript), None)
+    assert [row["label"] for row in content["answer"]["rows"]] == ["first <i>", "second"]
+    assert content["answer"]["columns"] == ["mean"]
+    assert content["answer"]["rows"][0]["before"] is None
     assert "first <i>" in page.words
     assert not page.named("i")
     wrong = released(Labelled(shape="rows"))  # labels of another shape than the answer are not used
@@ -160,9 +159,9 @@ def test_the_fit_tells_data_that_explains_nothing():
     transcript = released(Means())
     inferred = recoup.infer(transcript, random_state=0, n_points=1000)
     answer = answer_of(transcript, inferred)
-    good = gather(transcript, answer, inferred)["fit"]["rows"]
+    good = report_content(transcript, answer, inferred)["fit"]["rows"]
     moved = replace(inferred, points=np.full_like(inferred.points, 99.0))
-    bad = gather(transcript, answer, moved)["fit"]["rows"]
+    bad = report_content(transcript, answer, moved)["fit"]["rows"]
     assert not [row for row in good if row["verdict"] == "above"]
     assert [row for row in bad if row["verdict"] == "above"]
 
@@ -181,12 +180,12 @@ def test_the_lines_on_the_page_give_the_answer_again(tmp_path, monkeypatch):
     transcript.save(tmp_path / "transcript.json")
     inferred = recoup.infer(transcript, random_state=7)
     answer = answer_of(transcript, inferred, random_state=7)
-    facts = write_report(tmp_path / "page.html", transcript, answer, inferred, seed=7, exact=True)
+    content = write_report(tmp_path / "page.html", transcript, answer, inferred, seed=7, exact=True)
     monkeypatch.chdir(tmp_path)
     scope: dict[str, Any] = {}
-    exec(facts["reproduce"]["python"], scope)
+    exec(content["reproduce"]["python"], scope)
     np.testing.assert_array_equal(scope["answer"], answer)
-    assert "recoup report transcript.json --method maxent --seed 7" in facts["reproduce"]["command"]
+    assert "recoup report transcript.json --method maxent --seed 7" in content["reproduce"]["command"]
 
 
 def elsewhere(**more):
@@ -198,15 +197,15 @@ def test_rounds_without_an_algorithm_have_a_page_without_an_answer():
     transcript = elsewhere(algorithm="a <survey>", neighbours="replace-one-record")
     assert not has_clusters(transcript)
     assert answer_of(transcript, recoup.infer(transcript, random_state=0, n_points=500)) is None
-    facts, page = page_of(transcript, None, None)
-    assert facts["answer"] is None
-    assert not facts["private"]
+    content, page = page_of(transcript, None, None)
+    assert content["answer"] is None
+    assert not content["private"]
     for phrase in ("Privacy claimed, not verified", "a <survey>", "As claimed, and not verified by Recoup", "replace"):
         assert phrase in page.words
     for wrong in (NOT_PRIVATE, "OpenDP", "add or remove", "whether any one record was in the table"):
         assert wrong not in page.words
     # Noise of scale 2 on one count would cost epsilon 1/2 here.
-    assert facts["budget"]["total"] == pytest.approx(0.5)
+    assert content["budget"]["total"] == pytest.approx(0.5)
     assert "is claimed for all rounds together, not verified by Recoup" in page.words
 
 
@@ -243,14 +242,14 @@ def test_recoups_own_answers_have_names(named):
             algorithm, table_of(x) if named else x, domain=domain, epsilon=50, noise="simulated", random_state=0
         )
         for data in (None, recoup.infer(transcript, random_state=0, n_points=500)):
-            facts, page = page_of(transcript, answer_of(transcript, data), data)
-            assert [row["label"] for row in facts["answer"]["rows"]] == rows
-            assert facts["answer"]["columns"] == columns
+            content, page = page_of(transcript, answer_of(transcript, data), data)
+            assert [row["label"] for row in content["answer"]["rows"]] == rows
+            assert content["answer"]["columns"] == columns
             pca = algorithm.type_name.startswith("pca")
             assert ("directions in columns scaled to [-1, 1]" in page.words) == pca
-            assert bool(facts["answer"]["note"]) == pca
+            assert bool(content["answer"]["note"]) == pca
         with_label = algorithm.type_name == "logistic-regression"
-        assert facts["title"] == f"Answers about {'1 column and a label' if with_label else '2 columns'}"
+        assert content["title"] == f"Answers about {'1 column and a label' if with_label else '2 columns'}"
 
 
 @pytest.mark.parametrize("postprocess", ["maxent", "none"])
@@ -260,17 +259,17 @@ def test_the_note_has_the_variance_that_the_estimator_finds(algorithm, postproce
     model = recoup.PrivatePCA(
         1, 50, (0, 100), algorithm=algorithm, postprocess=postprocess, noise="simulated", random_state=0
     ).fit(x)
-    facts = gather(model.transcript_, recoup.refit(model.transcript_, model.inferred_), model.inferred_)
+    content = report_content(model.transcript_, recoup.refit(model.transcript_, model.inferred_), model.inferred_)
     expected = f"component 1 {model.explained_variance_[0]:.3g} ({100 * model.explained_variance_ratio_[0]:.0f} %)"
-    assert expected in facts["answer"]["note"]
+    assert expected in content["answer"]["note"]
 
 
 def test_every_estimator_has_a_page(tmp_path, monkeypatch):
     kept = []
 
-    def keeping(facts):
-        kept.append(facts)
-        return render(facts)
+    def keeping(content):
+        kept.append(content)
+        return render(content)
 
     monkeypatch.setattr("recoup.report.write.render", keeping)
     x = np.random.default_rng(0).normal([[40.0, 30.0]], 8.0, size=(800, 2))
@@ -300,8 +299,8 @@ def test_data_that_follows_every_answer_is_not_praised_for_it():
     noisy = transcript.rounds[0].noisy
     points = transcript.context.domain.from_unit((noisy[1:] / noisy[0])[None])
     data = recoup.InferredDataset(points=points, weights=noisy[:1], columns=NAMES, method="maxent", simulated=False)
-    facts, page = page_of(transcript, recoup.refit(transcript, data), data)
-    assert {(row["verdict"], row["residual"]) for row in facts["fit"]["rows"]} == {("exact", 0.0)}
+    content, page = page_of(transcript, recoup.refit(transcript, data), data)
+    assert {(row["verdict"], row["residual"]) for row in content["fit"]["rows"]} == {("exact", 0.0)}
     assert "followed exactly, noise and all" in page.words
     assert "as noise would leave it" not in page.words
 
@@ -345,10 +344,10 @@ def test_every_registered_algorithm_without_clusters_has_a_page(name):
     transcript = released(kind(**dict.fromkeys(needed, 2)), noise="simulated")
     inferred = recoup.infer(transcript, random_state=0, n_points=500, warn=False)
     for data in (None, inferred):
-        facts, page = page_of(transcript, answer_of(transcript, data), data)
-        assert facts["answer"] is not None
+        content, page = page_of(transcript, answer_of(transcript, data), data)
+        assert content["answer"] is not None
         assert "The answer" in page.words
-        assert without_picture(facts)["summary"]["n_clusters"] is None
+        assert without_picture(content)["summary"]["n_clusters"] is None
 
 
 def test_what_does_not_belong_together_is_refused():
@@ -356,9 +355,9 @@ def test_what_does_not_belong_together_is_refused():
     inferred = recoup.infer(transcript, random_state=0, n_points=500)
     narrow = replace(inferred, points=inferred.points[:, :1])
     with pytest.raises(ParameterError, match="do not belong together"):
-        gather(transcript, None, narrow)
+        report_content(transcript, None, narrow)
     with pytest.raises(ParameterError, match="no rounds"):
-        gather(replace(transcript, rounds=()), None)
+        report_content(replace(transcript, rounds=()), None)
     clusters = released(recoup.KMeans(n_clusters=2, n_rounds=1))
     with pytest.raises(ParameterError, match="needs their centres"):
-        gather(clusters, None)
+        report_content(clusters, None)

@@ -69,13 +69,11 @@ def demo(
 
 def _show(results: list[TableResult]) -> None:
     from recoup.cli import output as out
-    from recoup.demo import COMPARISON_NOTE, EPSILONS
-    from recoup.demo_page import caption, cell
+    from recoup.demo import COMPARISON_NOTE
+    from recoup.demo_page import comparison
 
     for result in results:
-        header = ["method", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)]
-        rows = [[name, *(cell(score, result) for score in scores)] for name, scores in result.rows()]
-        out.print_table(caption(result), header, rows)
+        out.print_table(*comparison(result))
     out.say(COMPARISON_NOTE)
 
 

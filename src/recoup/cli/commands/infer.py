@@ -90,8 +90,7 @@ def infer(
     from recoup.inference.guard import reasons_against
     from recoup.inference.infer import infer as read
     from recoup.inference.judge import doubtful, judge
-    from recoup.report.answer import inferred_in_short, named_answer
-    from recoup.report.plain import answer_of, has_clusters
+    from recoup.report.sections.answer import answer_of, has_clusters, inferred_in_short, named_answer
     from recoup.transcript.transcript import Transcript
 
     released = [Transcript.load(path) for path in transcript]

@@ -57,9 +57,9 @@ def report(
     from recoup.inference.infer import infer as read
     from recoup.inference.inferred import InferredDataset
     from recoup.inference.simulate import draws_for
-    from recoup.report.facts import without_picture
-    from recoup.report.plain import answer_of, warnings_of
-    from recoup.report.profiles import size_words
+    from recoup.report.page import without_picture
+    from recoup.report.sections.answer import answer_of, warnings_of
+    from recoup.report.sections.clusters import size_words
     from recoup.report.write import check_title, write_report
     from recoup.transcript.transcript import Transcript
 
@@ -82,7 +82,7 @@ def report(
             chosen: Any = "maxent" if method is None else method
             data = read(released, chosen, random_state=seed_for(seed), warn=False)
         answer = answer_of(released, data, random_state=seed_for(seed))
-        facts = write_report(
+        content = write_report(
             output,
             released,
             answer,
@@ -93,23 +93,23 @@ def report(
             exact=inferred is None,
         )
     out.say(out.privacy_sentence(privacy_of(released, data)))
-    out.say(f"{facts['verdict']['sentence']} {facts['verdict']['rests_on']}")
+    out.say(f"{content['verdict']['sentence']} {content['verdict']['rests_on']}")
     for reason in warnings_of(released) if data is not None else ():
         out.say(reason)
     if as_json:
-        out.print_json({"report": str(output), "files": [str(output)]} | without_picture(facts))
+        out.print_json({"report": str(output), "files": [str(output)]} | without_picture(content))
         return
-    marked = facts["title"] if facts["private"] else f"{facts['title']}, {facts['privacy']['statement']}"
-    if facts["profiles"] is not None:
-        clusters = facts["profiles"]["clusters"]
+    marked = content["title"] if content["private"] else f"{content['title']}, {content['privacy']['statement']}"
+    if content["profiles"] is not None:
+        clusters = content["profiles"]["clusters"]
         rows = [[str(cluster["label"]), size_words(cluster), cluster["sentence"]] for cluster in clusters]
         out.print_table(marked, ["cluster", "records", "what it is like"], rows, left=3, wrap=True)
-    elif facts["answer"] is not None:
-        answer_rows = facts["answer"]["rows"]
+    elif content["answer"] is not None:
+        answer_rows = content["answer"]["rows"]
         names, values = [row["label"] for row in answer_rows], [row["values"] for row in answer_rows]
-        out.print_named(marked, "", names, facts["answer"]["columns"], values, note=facts["answer"]["note"])
+        out.print_named(marked, "", names, content["answer"]["columns"], values, note=content["answer"]["note"])
     else:
         out.say(f"{marked}: the algorithm ran elsewhere, so the page has no answer of its own.")
-    if facts["choice"] is not None:
-        out.say(f"How many clusters? {facts['choice']['sentence']}")
+    if content["choice"] is not None:
+        out.say(f"How many clusters? {content['choice']['sentence']}")
     out.say(f"Open {output}.")

@@ -10,7 +10,8 @@ from recoup.inference.evidence import privacy_of, releases_behind
 from recoup.inference.inferred import InferredDataset
 from recoup.privacy.statement import NOT_PRIVATE, REPLACED
 from recoup.privacy.unit import CSV_MEANING
-from recoup.report.numbers import count, figure
+from recoup.report.html import Markup, count, element, figure, folded, join, section, table, terms
+from recoup.report.result import Json
 from recoup.transcript.transcript import Transcript
 
 _MECHANISMS = {
@@ -28,6 +29,13 @@ _NOISE = {
     "simulated": "drawn from a seed: NOT PRIVATE",
     "unverified": "made elsewhere; nothing here can tell how it was drawn",
 }
+_OPENINGS = {"simulated": "With secure noise: ", "unverified": "As claimed, and not verified by Recoup: "}
+_SIMULATED = {
+    "title": NOT_PRIVATE,
+    "text": "The noise came from a seed, for an experiment. Whoever has the seed can take it off again, so treat this "
+    "page like the records themselves. What is said about privacy below is what secure noise of the same size would "
+    "have promised.",
+}
 
 
 def best_guess(epsilon: float, delta: float = 0.0) -> float:
@@ -43,11 +51,9 @@ def best_guess(epsilon: float, delta: float = 0.0) -> float:
     return min(1.0, (exp(epsilon) + delta) / (1.0 + exp(epsilon)))
 
 
-def promise_facts(
-    transcript: Transcript, inferred: InferredDataset | None, *, lost: float, clusters: bool
-) -> dict[str, Any]:
-    """What `privacy_facts` says of a result: of its transcript and of all that the inferred data was made from."""
-    return privacy_facts(
+def content_of(transcript: Transcript, inferred: InferredDataset | None, *, lost: float, clusters: bool) -> Json:
+    """The content for a result: of its transcript and of all that the inferred data was made from."""
+    return content(
         privacy_of(transcript, inferred),
         n_records=transcript.context.n_records,
         lost=lost,
@@ -56,14 +62,14 @@ def promise_facts(
     )
 
 
-def privacy_facts(
+def content(
     privacy: Mapping[str, Any],
     *,
     n_records: int | None = None,
     lost: float = 0.0,
     n_releases: int = 1,
     clusters: bool = True,
-) -> dict[str, Any]:
+) -> Json:
     """The privacy statement as the report says it.
 
     Args:
@@ -78,19 +84,18 @@ def privacy_facts(
 
     >>> from recoup import Box, KMeans, release
     >>> transcript = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1)
-    >>> privacy_facts(transcript.privacy)["words"][0]
+    >>> content(transcript.privacy)["words"][0]
     'Seeing all of this, nobody can tell for sure whether any one record was in the table: where both are ...'
     """
     epsilon, delta = float(privacy["epsilon"]), float(privacy["delta"])
     noise = str(privacy["noise"])
-    private = noise == "secure"
     low, high = privacy["bounds"]["low"], privacy["bounds"]["high"]
     names = privacy["bounds"]["columns"] or [f"column {j}" for j in range(len(low))]
     return {
-        "private": private,
+        "private": noise == "secure",
         "n_releases": n_releases,
         "statement": str(privacy["statement"]),
-        "warning": None if private else _warning() if noise == "simulated" else _claim(n_releases),
+        "warning": {"secure": None, "simulated": _SIMULATED, "unverified": _claim(n_releases)}[noise],
         "words": _words(epsilon, delta, str(privacy["unit"]), noise, str(privacy["neighbours"]), clusters),
         "numbers": _numbers(privacy, epsilon, delta, n_records, lost, n_releases),
         "bounds": [
@@ -98,17 +103,6 @@ def privacy_facts(
             for name, a, b in zip(names, low, high, strict=True)
         ],
         "not_covered": _not_covered(privacy, n_records, delta),
-    }
-
-
-def _warning() -> dict[str, str]:
-    return {
-        "title": NOT_PRIVATE,
-        "text": (
-            "The noise came from a seed, for an experiment. Whoever has the seed can take it off again, so treat this "
-            "page like the records themselves. What is said about privacy below is what secure noise of the same size "
-            "would have promised."
-        ),
     }
 
 
@@ -125,26 +119,19 @@ def _claim(n_releases: int) -> dict[str, str]:
 
 def _words(epsilon: float, delta: float, unit: str, noise: str, neighbours: str, clusters: bool) -> list[str]:
     one = unit.startswith("one ")
-    who, them = (f"any {unit} was", "it") if one else (f"all {unit} were", "them")
-    replaced = neighbours == REPLACED
+    who, them = (f"any {unit}", "it") if one else (f"all {unit}", "them")
+    present = f"{who} {'was' if one else 'were'} in the table"
     right = round(100 * best_guess(epsilon, delta))
-    if right < 100:
-        first = (
-            f"Seeing all of this, nobody can tell for sure whether {who} in the table: where both are equally likely "
-            f"beforehand, a guess is right at most {right} times in 100."
-        )
+    limit = f"where both are equally likely beforehand, a guess is right at most {right} times in 100."
+    if neighbours == REPLACED:
+        change = f"With either value of {them}"
+        first = f"Seeing all of this, nobody can tell for sure which of two values {who} had: {limit}"
     else:
-        first = (
-            f"At this epsilon the promise is weak: a guess whether {who} in the table could be right nearly every time."
-        )
-    if replaced:
-        who = f"any {unit}" if one else f"all {unit}"
-        first = (
-            f"Seeing all of this, nobody can tell for sure which of two values {who} had: where both are equally "
-            f"likely beforehand, a guess is right at most {right} times in 100."
-        )
+        change = f"With {them} or without {them}"
+        first = f"Seeing all of this, nobody can tell for sure whether {present}: {limit}"
+        if right == 100:
+            first = f"At this epsilon the promise is weak: a guess whether {present} could be right nearly every time."
     factor = f"{exp(epsilon):.3g}" if epsilon < 50 else f"e^{epsilon:g}"
-    change = f"With {them} or without {them}" if not replaced else f"With either value of {them}"
     event = "set of possible releases" if delta else "possible release"
     second = f"{change}, every {event} is at most {factor} times as likely (e to the power of {figure(epsilon)})"
     second += f", plus {delta:g}." if delta else "."
@@ -153,31 +140,25 @@ def _words(epsilon: float, delta: float, unit: str, noise: str, neighbours: str,
         f"This holds whatever else is known, and for everything here: the inferred data, {everything} were computed "
         "from the noisy answers alone, so they cost nothing further."
     )
-    opening = {"simulated": "With secure noise: ", "unverified": "As claimed, and not verified by Recoup: "}.get(noise)
+    opening = _OPENINGS.get(noise)
     return [first if opening is None else f"{opening}{first[0].lower()}{first[1:]}", second, third]
 
 
 def _numbers(
     privacy: Mapping[str, Any], epsilon: float, delta: float, n_records: int | None, lost: float, n_releases: int
 ) -> list[dict[str, str]]:
-    noise, replaced = str(privacy["noise"]), privacy["neighbours"] == REPLACED
-    claimed = noise == "unverified"
-    spent = float(privacy["spent"])
+    noise, claimed = str(privacy["noise"]), privacy["noise"] == "unverified"
     mechanisms = [_MECHANISMS.get(name, name) for name in str(privacy["mechanism"]).split(" and ")]
     whose = "of this release" if n_releases == 1 else f"of {n_releases} releases together, which this was made from"
+    priced = f"of epsilon, by OpenDP's own privacy map{', lost rounds included' * (lost > 0)}"
+    neighbours = "add or remove", "two tables are neighbours if one is the other with a unit more"
+    if privacy["neighbours"] == REPLACED:
+        neighbours = "replace", "two tables are neighbours if one unit has other values in them"
     rows = [
         ("epsilon", figure(epsilon, 6), f"the privacy budget {whose}; smaller promises more"),
         ("delta", f"{delta:g}", "0: nothing is added" if delta == 0 else "is added to the probability of any event"),
-        (
-            "spent",
-            figure(spent, 6),
-            "of epsilon, as claimed"
-            if claimed
-            else f"of epsilon, by OpenDP's own privacy map{', lost rounds included' * (lost > 0)}",
-        ),
-        ("neighbours", "replace", "two tables are neighbours if one unit has other values in them")
-        if replaced
-        else ("neighbours", "add or remove", "two tables are neighbours if one is the other with a unit more"),
+        ("spent", figure(float(privacy["spent"]), 6), "of epsilon, as claimed" if claimed else priced),
+        ("neighbours", *neighbours),
         ("unit", str(privacy["unit"]), "what is protected as a whole"),
         ("mechanism", str(privacy["mechanism"]), "the noise, as claimed" if claimed else "; ".join(mechanisms)),
         ("noise", noise, _NOISE[noise]),
@@ -193,8 +174,7 @@ def _numbers(
 
 
 def _not_covered(privacy: Mapping[str, Any], n_records: int | None, delta: float) -> list[dict[str, str]]:
-    unit = str(privacy["unit"])
-    more = f"more than {unit.removesuffix(' of one person')}"
+    claimed = privacy["noise"] == "unverified"
     rows = [
         (
             "Bounds taken from the data",
@@ -207,7 +187,7 @@ def _not_covered(privacy: Mapping[str, Any], n_records: int | None, delta: float
             "was published outside it is not counted here.",
         ),
         (
-            f"People with {more}",
+            f"People with more than {str(privacy['unit']).removesuffix(' of one person')}",
             "The limit is declared and not enforced. Somebody with twice as many is protected with twice the epsilon"
             + (", and the delta is 1 + e^epsilon times as large." if delta else "."),
         ),
@@ -225,7 +205,7 @@ def _not_covered(privacy: Mapping[str, Any], n_records: int | None, delta: float
             "A conclusion about a group can be drawn about its members, whether they are in the table or not.",
         ),
     ]
-    if privacy["noise"] == "unverified":
+    if claimed:
         text = (
             "Noise, clipping and budget were somebody else's. If they are not what was stated, nothing here shows it."
         )
@@ -237,7 +217,30 @@ def _not_covered(privacy: Mapping[str, Any], n_records: int | None, delta: float
             "Every event may be more likely by delta than the factor above allows. A delta of 1 / N would allow to "
             "publish a record drawn at random: it should be far below."
         )
-        if privacy["noise"] != "unverified":
+        if not claimed:
             text += " Noise of this kind does nothing like it: what is possible with one table is possible with all."
         rows.append(("Up to delta", text))
     return [{"title": title, "text": text} for title, text in rows]
+
+
+def html(content: Json) -> Markup:
+    """The promise in words and numbers, the bounds, and what is not covered."""
+    privacy = content["privacy"]
+    first, *rest = privacy["words"]
+    words = [element("p", first, class_="promise"), [element("p", text) for text in rest]]
+    numbers = [(row["name"], join(row["value"], " ", element("small", row["meaning"]))) for row in privacy["numbers"]]
+    bounds = [[b["column"], figure(b["low"], 12), figure(b["high"], 12)] for b in privacy["bounds"]]
+    gaps = [element("li", element("strong", f"{row['title']}."), " ", row["text"]) for row in privacy["not_covered"]]
+    return section(
+        "privacy",
+        "What is promised",
+        None,
+        element("div", element("div", words), terms(numbers, class_="numbers"), class_="columns"),
+        element("h3", "What is not covered"),
+        element("ul", gaps, class_="plain two"),
+        folded(
+            "Declared bounds of each column",
+            table(["column", "low", "high"], bounds, "Declared bounds: public, not computed from the data"),
+            opened=len(bounds) <= 4,
+        ),
+    )

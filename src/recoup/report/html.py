@@ -1,0 +1,306 @@
+"""Everything that is HTML, once: elements, tables, charts, numbers as text, whole documents; for reports and others.
+
+Text becomes markup only through `element`, which escapes it: the name of a column can hold anything. Charts are HTML
+and stretched SVG whose strokes keep their width; words stand outside it, so that they stay readable on a phone. Charts
+follow the page's colours, need no script, and have the same numbers beside them as text.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+from math import ceil, floor, isfinite, log10
+
+import numpy as np
+
+from recoup.version import __version__
+
+_VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
+# SVG writes these attributes in mixed case.
+_MIXED_CASE = {"viewbox": "viewBox", "preserveaspectratio": "preserveAspectRatio"}
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+MINUS = "\N{MINUS SIGN}"
+
+
+class Markup(str):
+    """Text that is already HTML."""
+
+    __slots__ = ()
+
+
+def element(name: str, /, *children: object, **attributes: object) -> Markup:
+    """One element; children that are not `Markup` are text and are escaped, and so are attributes; none is left out.
+
+    `class_` is written `class`, other underscores become hyphens; true writes the bare name, false and none leave the
+    attribute out.
+
+    >>> element("p", "a < b", class_="note", hidden=True)
+    '<p class="note" hidden>a &lt; b</p>'
+    """
+    written = "".join(_attribute(key, value) for key, value in attributes.items())
+    if name in _VOID:
+        return Markup(f"<{name}{written}>")
+    return Markup(f"<{name}{written}>{join(*children)}</{name}>")
+
+
+def join(*children: object) -> Markup:
+    """Markup one after the other.
+
+    >>> join("1 < 2, ", element("b", 3), None)
+    '1 &lt; 2, <b>3</b>'
+    """
+    return Markup("".join(_child(child) for child in children))
+
+
+def _child(child: object) -> str:
+    if child is None:
+        return ""
+    if isinstance(child, Markup):
+        return child
+    if isinstance(child, list | tuple):
+        return join(*child)
+    return escape(str(child), quote=True)
+
+
+def _attribute(key: str, value: object) -> str:
+    if value is None or value is False:
+        return ""
+    name = key.rstrip("_").replace("_", "-")
+    name = _MIXED_CASE.get(name, name)
+    return f" {name}" if value is True else f' {name}="{escape(str(value), quote=True)}"'
+
+
+# ---- documents and their parts ----
+
+
+def template_file(name: str) -> str:
+    """One of the files that pages are made of."""
+    return resources.files("recoup.report").joinpath("template", name).read_text(encoding="utf-8")
+
+
+def document(title: str, *children: object) -> str:
+    """A whole page without scripts, in the report's style: its policy forbids every request."""
+    head = join(
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("title", title),
+        Markup(f"<style>{template_file('style.css')}</style>"),
+    )
+    body = join(element("main", *children), element("footer", element("p", f"Made by Recoup {__version__}.")))
+    return f'<!doctype html>\n<html lang="en">\n<head>{head}</head>\n<body>{body}</body>\n</html>\n'
+
+
+def heading(eyebrow: str, title: str, lead: object, *children: object) -> Markup:
+    """What a document begins with."""
+    words = element("p", eyebrow, class_="eyebrow"), element("h1", title), element("p", lead, class_="lead")
+    return element("header", *words, *children, class_="hero")
+
+
+def picture(name: str, png: bytes, caption: object) -> Markup:
+    """A figure that holds its PNG."""
+    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+    return element("figure", element("img", alt=name, src=source), element("figcaption", caption))
+
+
+def section(anchor: str, title: str, lead: object, *children: object) -> Markup:
+    """A section with a heading that can be linked to."""
+    title_line = element("h2", title, id=f"{anchor}-title")
+    intro = element("p", lead, class_="lead") if lead else None
+    return element("section", title_line, intro, *children, id=anchor, aria_labelledby=f"{anchor}-title")
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]], caption: str, *, words: int = 1) -> Markup:
+    """A table that scrolls by itself on a narrow screen; the first columns are words, the others numbers."""
+    head = [element("th", name, scope="col", class_=None if i < words else "number") for i, name in enumerate(header)]
+    body = []
+    for first, *others in rows:
+        cells = [element("td", v, class_=None if i < words else "number") for i, v in enumerate(others, start=1)]
+        body.append(element("tr", element("th", first, scope="row"), cells))
+    parts = element("caption", caption), element("thead", element("tr", head)), element("tbody", body)
+    return element("div", element("table", *parts), class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def folded(summary: str, *children: object, opened: bool = False) -> Markup:
+    """Something that is folded away until it is wanted."""
+    return element("details", element("summary", summary), *children, open=opened)
+
+
+def terms(items: Sequence[Sequence[object]], *, class_: str) -> Markup:
+    """A list of terms, each with its value."""
+    return element("dl", [element("div", element("dt", a), element("dd", b)) for a, b in items], class_=class_)
+
+
+def legend(items: Sequence[Sequence[object]]) -> Markup:
+    """What the marks of a chart mean: a mark and its words, for each."""
+    return element("ul", [element("li", key, words) for key, words in items], class_="legend")
+
+
+# ---- charts ----
+
+
+def track(*marks: Markup, class_: str = "") -> Markup:
+    """A horizontal scale to put marks on; readers of the screen get the numbers beside it instead."""
+    return element("span", *marks, class_=f"track {class_}".strip(), aria_hidden="true")
+
+
+def band(kind: str, start: float, stop: float) -> Markup:
+    """A stretch of a track, in parts of its width.
+
+    >>> band("whole", 0.25, 0.5)
+    '<span class="band whole" style="left:25.00%;width:25.00%"></span>'
+    """
+    start, stop = (float(np.clip(v, 0.0, 1.0)) for v in (start, stop))
+    width = max(stop - start, 0.0)
+    return element("span", class_=f"band {kind}", style=f"left:{100 * start:.2f}%;width:{100 * width:.2f}%")
+
+
+def mark(kind: str, at: float) -> Markup:
+    """A point of a track, in parts of its width."""
+    return element("span", class_=f"mark {kind}", style=f"left:{100 * float(np.clip(at, 0.0, 1.0)):.2f}%")
+
+
+def scale_row(name: str, what: str, value: str, scale: Markup, words: str) -> Markup:
+    """A line of a list of tracks: what it is about, its number, the track, and what it says in words."""
+    return element(
+        "li",
+        element("span", name, class_="name"),
+        element("span", what, class_="what"),
+        element("span", value, class_="value"),
+        scale,
+        element("small", words, class_="spread"),
+    )
+
+
+def line_chart(
+    lines: Sequence[Sequence[tuple[float, float]]],
+    *,
+    band_between: Sequence[tuple[float, float, float]] | None = None,
+    points: Sequence[tuple[float, float, str]] = (),
+    x_labels: Sequence[tuple[float, str]],
+    y_labels: Sequence[tuple[float, str]],
+    x_title: str,
+    y_title: str,
+    label: str,
+) -> Markup:
+    """Lines in a frame, everything in parts of its width and height, upwards; the label is the chart in words.
+
+    A band is given as x, lower and upper end; points as x, y and a class. Two labels along the bottom stay inside.
+    """
+    shapes = []
+    if band_between:
+        upper = [(x, high) for x, _, high in band_between]
+        lower = [(x, low) for x, low, _ in reversed(band_between)]
+        shapes.append(element("polygon", class_="area", points=_points([*upper, *lower])))
+    shapes += [element("line", class_="grid", x1=0, x2=100, y1=_y(at), y2=_y(at)) for at, _ in y_labels]
+    for position, line in enumerate(lines):
+        shapes.append(element("polyline", class_=f"line line-{position % 4}", points=_points(line)))
+    frame = element("svg", *shapes, viewbox="0 0 100 100", preserveaspectratio="none", aria_hidden="true")
+    dots = [
+        element("span", class_=f"dot {kind}".strip(), style=f"left:{100 * x:.2f}%;bottom:{100 * y:.2f}%")
+        for x, y, kind in points
+    ]
+    left = [element("span", text, style=f"bottom:{100 * place:.2f}%") for place, text in y_labels]
+    below = [element("span", text, style=f"left:{100 * place:.2f}%") for place, text in x_labels]
+    return element(
+        "div",
+        element("div", y_title, class_="y-title", aria_hidden="true"),
+        element("div", *left, class_="y-axis", aria_hidden="true"),
+        element("div", frame, *dots, class_="frame"),
+        element("div", *below, class_="x-axis ends" if len(below) == 2 else "x-axis", aria_hidden="true"),
+        element("div", x_title, class_="x-title", aria_hidden="true"),
+        class_="chart",
+        role="img",
+        aria_label=label,
+    )
+
+
+def _points(line: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{100 * x:.2f},{_y(y)}" for x, y in line)
+
+
+def _y(place: float) -> str:
+    return f"{100 * (1 - place):.2f}"
+
+
+# ---- numbers for readers: as many digits as matter where they stand, never more ----
+
+
+def in_units(value: float, span: float) -> str:
+    """A value of a column, with the digits that matter between bounds of this width.
+
+    >>> in_units(1234567.8, 1e6), in_units(0.12345, 1.0), in_units(-3.0, 100.0)
+    ('1,234,568', '0.123', '−3.0')
+    """
+    if not isfinite(value):
+        return "none"
+    if not 1e-4 <= span <= 1e13:
+        return _signed(f"{value:.4g}")
+    decimals = max(0, ceil(3 - log10(span)))
+    text = f"{value:,.{decimals}f}"
+    if float(text.replace(",", "")) == 0:
+        text = text.lstrip("-")
+    return _signed(text)
+
+
+def count(value: float) -> str:
+    """A number of records.
+
+    >>> count(12345.6), count(-0.2)
+    ('12,346', '0')
+    """
+    return f"{max(0, round(value)):,}"
+
+
+def share(part: float) -> str:
+    """A part of a whole, as a percentage with two digits that matter.
+
+    >>> share(0.1234), share(0.0567), share(0.0004), share(1.0)
+    ('12 %', '5.7 %', 'less than 0.1 %', '100 %')
+    """
+    percent = 100.0 * part
+    if percent == 0.0:
+        return "0 %"
+    if percent < 0.1:
+        return "less than 0.1 %"
+    return f"{percent:.1f} %" if percent < 10 else f"{percent:.0f} %"
+
+
+def figure(value: float, digits: int = 3) -> str:
+    """A plain number with so many digits that matter.
+
+    >>> figure(0.123456), figure(12345.0), figure(1e-7)
+    ('0.123', '12,345', '1e-07')
+    """
+    if value == 0 or not isfinite(value):
+        return "0" if value == 0 else "none"
+    size = floor(log10(abs(value)))
+    if size < -4 or size > 12:
+        return _signed(f"{value:.{digits}g}")
+    decimals = max(0, digits - 1 - size)
+    text = f"{value:,.{decimals}f}"
+    return _signed(text.rstrip("0").rstrip(".") if "." in text else text)
+
+
+def _signed(text: str) -> str:
+    return MINUS + text[1:] if text.startswith("-") else text
+
+
+def counted(n: int, thing: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "round"), counted(3, "round")
+    ('1 round', '3 rounds')
+    """
+    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Words one after the other, as a sentence lists them.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)

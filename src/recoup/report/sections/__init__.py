@@ -1,0 +1,5 @@
+"""The sections of a report. A section is one file: its content, as JSON, and the HTML that shows it.
+
+`content` takes what was released and inferred; `html` takes the content of the whole page, and gives none where it has
+nothing to show.
+"""

@@ -1,0 +1,172 @@
+"""The answer of an algorithm without clusters, as rows with names: for the page, the terminal and JSON alike.
+
+A mixture, a regression, components, an algorithm of a user's own, or rounds that were made elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from recoup.algorithms.base import Algorithm, ImportedAlgorithm, Weighted, column_names
+from recoup.algorithms.registry import algorithm_from_json
+from recoup.errors import TranscriptFormatError
+from recoup.inference.evidence import evidence_of
+from recoup.inference.guard import reasons_against
+from recoup.inference.inferred import InferredDataset
+from recoup.inference.refit import refit
+from recoup.maxent.measure import weighted_quantile
+from recoup.queries.base import Array
+from recoup.report.html import Markup, element, figure, folded, section, table
+from recoup.report.result import Json
+from recoup.transcript.transcript import Transcript
+
+_MOST_ROWS, _MOST_COLUMNS = 200, 80  # more would neither be read nor fit into a page
+
+
+def has_clusters(transcript: Transcript) -> bool:
+    """Whether a transcript's answer is centres; one of an algorithm that is unknown here counts as such."""
+    try:
+        return algorithm_from_json(transcript.algorithm).has_centers
+    except TranscriptFormatError:
+        return True
+
+
+def answer_of(
+    transcript: Transcript, inferred: InferredDataset | None, *, n_clusters: int | None = None, random_state: Any = 0
+) -> Array | None:
+    """What `refit` returns, or none where a transcript's algorithm has no answer here.
+
+    >>> from recoup import Box, transcript_from
+    >>> rounds = [({"type": "grid", "sides": [2]}, [3.0, 4.0], 1.0)]
+    >>> answer_of(transcript_from(domain=Box([0], [1]), epsilon=1, rounds=rounds), None) is None
+    True
+    """
+    algorithm = algorithm_from_json(transcript.algorithm)
+    if isinstance(algorithm, ImportedAlgorithm) or (inferred is not None and not algorithm.can_refit):
+        return None
+    return refit(transcript, inferred, n_clusters=n_clusters, random_state=random_state)
+
+
+def warnings_of(transcript: Transcript) -> list[str]:
+    """Why the algorithm itself would not infer from what it released, as sentences; none most often."""
+    return [f"{reason[0].upper()}{reason[1:]}" for reason in reasons_against(evidence_of(transcript))]
+
+
+class Labels(NamedTuple):
+    """The names of an answer's rows and columns; an answer that is a vector has one column."""
+
+    rows: list[str]
+    columns: list[str]
+
+
+class NamedAnswer(NamedTuple):
+    """An answer of any shape, as a table.
+
+    Attributes:
+        labels: the names of its rows and columns.
+        values: (rows, columns); of more dimensions, all after the first side by side.
+        note: what a reader has to know; empty if there is nothing.
+    """
+
+    labels: Labels
+    values: Array
+    note: str
+
+    def to_json(self) -> Json:
+        """Names and note; the values go their own way."""
+        return {"rows": self.labels.rows, "columns": self.labels.columns, "note": self.note}
+
+
+def named_answer(transcript: Transcript, answer: Array, inferred: InferredDataset | None) -> NamedAnswer:
+    """Name the rows and columns of what `refit` returned.
+
+    Only an algorithm itself knows what its answer is: where it does not say so, rows and columns have numbers.
+
+    >>> from recoup import Box, KMeans, refit, release
+    >>> transcript = release(KMeans(n_clusters=2), [[5.0]], domain=Box([0], [9]), epsilon=1)
+    >>> named_answer(transcript, refit(transcript), None).labels
+    Labels(rows=['0', '1'], columns=['column 0'])
+    """
+    algorithm = algorithm_from_json(transcript.algorithm)
+    answer = np.asarray(answer, dtype=np.float64)
+    values = answer.reshape(1, 1) if answer.ndim == 0 else answer.reshape(len(answer), -1)
+    domain = transcript.context.domain
+    data = None if inferred is None else Weighted(domain.to_unit(inferred.points), inferred.weights)
+    note = algorithm.answer_note(transcript.context, transcript.rounds, answer, data)
+    return NamedAnswer(_labels(algorithm, transcript, values.shape), values, note)
+
+
+def _labels(algorithm: Algorithm, transcript: Transcript, shape: tuple[int, ...]) -> Labels:
+    n_rows, n_columns = shape
+    named = algorithm.answer_labels(transcript.context)
+    if named is not None:
+        own = Labels(*([str(name) for name in names] for names in named))
+        if (len(own.rows), len(own.columns)) == shape:
+            return own
+    rows = [str(i) for i in range(n_rows)]
+    if algorithm.has_centers:
+        return Labels(rows, column_names(transcript.context.domain))
+    return Labels(rows, ["value"] if n_columns == 1 else [f"value {j}" for j in range(n_columns)])
+
+
+def inferred_in_short(inferred: InferredDataset, columns: list[str]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of a table that says where inferred data lies, column by column, where there is no answer."""
+    header = ["column", "mean", "deviation", "10 %", "median", "90 %"]
+    rows = []
+    for name, values in zip(columns, inferred.points.T, strict=True):
+        mean = float(np.average(values, weights=inferred.weights))
+        deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=inferred.weights)))
+        quantiles = [weighted_quantile(values, inferred.weights, level) for level in (0.1, 0.5, 0.9)]
+        rows.append([name, *(f"{value:.6g}" for value in (mean, deviation, *quantiles))])
+    return header, rows
+
+
+def content(
+    transcript: Transcript, answer: Array | None, inferred: InferredDataset | None, *, seed: int
+) -> Json | None:
+    """The answer as a table, as far as a page can show it; before inference too, where there was some."""
+    if answer is None:
+        return None
+    named = named_answer(transcript, answer, inferred)
+    before = None
+    lead = "As released, without inference."
+    if inferred is not None:
+        own = np.asarray(refit(transcript, None, random_state=seed), dtype=np.float64)
+        before = own.reshape(named.values.shape) if own.shape == np.shape(answer) else None
+        lead = " ".join(["Of the algorithm without noise, on the inferred data.", *warnings_of(transcript)])
+    shown = named.values[:_MOST_ROWS, :_MOST_COLUMNS]
+    (n_rows, n_columns), (all_rows, all_columns) = shown.shape, named.values.shape
+    cut = f"Shown are {n_rows} of {all_rows} rows, and {n_columns} of {all_columns} columns."
+    return {
+        "lead": lead,
+        "note": " ".join([named.note] * bool(named.note) + [cut] * (shown.shape != named.values.shape)),
+        "shape": list(np.shape(answer)),
+        "columns": named.labels.columns[:n_columns],
+        "rows": [
+            {
+                "label": named.labels.rows[i],
+                "values": [float(v) for v in shown[i]],
+                "before": None if before is None else [float(v) for v in before[i, :n_columns]],
+            }
+            for i in range(n_rows)
+        ],
+    }
+
+
+def html(content: Json) -> Markup | None:
+    """The answer as a table; before inference too, folded away."""
+    answer = content.get("answer")
+    if answer is None:
+        return None
+
+    def shown(key: str, caption: str) -> Markup:
+        cells = [[row["label"], *(figure(value, 5) for value in row[key])] for row in answer["rows"]]
+        return table(["", *answer["columns"]], cells, caption)
+
+    before = None
+    if answer["rows"][0]["before"] is not None:
+        before = folded("Before inference", shown("before", "The algorithm's own answer, before inference"))
+    note = element("p", answer["note"], class_="soft") if answer["note"] else None
+    return section("answer", "The answer", answer["lead"], note, shown("values", "The answer"), before)

@@ -1,0 +1,206 @@
+"""How well the inferred data explains each round, and how far the method that made it can be trusted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from recoup.inference.diagnostics import ABSOLUTE_NOISE, Diagnostics, fit_of_blocks
+from recoup.inference.inferred import InferredDataset
+from recoup.queries.base import asked_by
+from recoup.report.html import (
+    Markup,
+    band,
+    count,
+    element,
+    figure,
+    folded,
+    legend,
+    line_chart,
+    mark,
+    scale_row,
+    section,
+    share,
+    table,
+    terms,
+    track,
+)
+from recoup.report.result import Json
+from recoup.transcript.transcript import Transcript
+
+_EXACT = 1e-6  # noise scales: what is left is the solver's
+_MOST_STEPS = 400
+_WIDEST_FIT = 4.0  # noise scales that the scale of the fit shows at least; a worse misfit stands at its end
+_GOOD_R_HAT, _GOOD_ESS = 1.05, 100
+_VERDICTS = {
+    "within": "as noise would leave it",
+    "above": "not explained well",
+    "below": "followed closely",
+    "exact": "followed exactly, noise and all",
+}
+_MARKS = {"exact": "below"}
+
+
+def content(transcript: Transcript, data: InferredDataset) -> Json:
+    """The misfit of each round in units of its noise, with what noise alone would leave.
+
+    Returns:
+        JSON: for each block of each round its residual, the expected one, the range of chance, and a verdict; the
+        solver's certificate; the chains where a sampler ran.
+    """
+    rows = []
+    for t, name, n_values, value, low, high in fit_of_blocks(transcript, data.points, data.weights):
+        verdict = "above" if value > high else "below" if value < low else "within"
+        if value < _EXACT:
+            # As many unknowns as answers: the data can follow any noise, so its fit says nothing for it.
+            value, verdict = 0.0, "exact"
+        rows.append(
+            {
+                "round": t + 1,
+                "asked": asked_by(transcript.rounds[t].query).words,
+                "block": f"{name}s",
+                "values": n_values,
+                "residual": value,
+                "low": low,
+                "high": high,
+                "verdict": verdict,
+            }
+        )
+    return {
+        "expected": ABSOLUTE_NOISE[transcript.context.mechanism][0],
+        "method": data.method,
+        "rows": rows,
+        "solver": _solver(data.diagnostics),
+        "chains": _chains(data.diagnostics),
+    }
+
+
+def _solver(ran: Diagnostics | None) -> list[dict[str, str]]:
+    if ran is None:
+        return []
+    rows = [("converged", "yes" if ran.converged else "no: the result may not be the optimum")]
+    if ran.gap_per_row is not None:
+        rows.append(("certified gap to the optimum", f"{ran.gap_per_row:.2g} nats for each noisy value"))
+    if ran.n_iterations is not None:
+        rows.append(("steps of the solver", f"{ran.n_iterations:,}"))
+    if ran.primal_residual is not None and ran.dual_residual is not None:
+        rows.append(("residuals of the consistency step", f"{ran.primal_residual:.1g}, {ran.dual_residual:.1g}"))
+    rows.append(("log-likelihood of the transcript", f"{ran.log_likelihood:,.1f}, up to a constant"))
+    return [{"name": name, "value": value} for name, value in rows]
+
+
+def _chains(ran: Diagnostics | None) -> Json | None:
+    if ran is None or ran.log_likelihood_trace is None or ran.acceptance is None:
+        return None
+    traces = []
+    for trace in ran.log_likelihood_trace:
+        kept = np.unique(np.linspace(0, len(trace) - 1, min(len(trace), _MOST_STEPS)).round().astype(int))
+        traces.append([float(v) for v in trace[kept]])
+    return {
+        "traces": traces if any(traces) else [],
+        "acceptance": [float(v) for v in ran.acceptance],
+        "best_step": None if ran.best_step is None else [int(v) for v in ran.best_step],
+        "ess": ran.ess,
+        "r_hat": ran.r_hat,
+        "interrupted": ran.interrupted,
+    }
+
+
+def html(content: Json) -> Markup | None:
+    """The misfit of each round against its noise, and the solver's own report."""
+    fit = content["fit"]
+    if fit is None:
+        return None
+    worst = max((row["residual"] for row in fit["rows"]), default=0.0)
+    chance = max((row["high"] for row in fit["rows"]), default=0.0)
+    top = max(2.0 * fit["expected"], chance, min(1.1 * worst, _WIDEST_FIT))
+    rows = []
+    for row in fit["rows"]:
+        scale = track(
+            band("chance", row["low"] / top, row["high"] / top),
+            mark("expected", fit["expected"] / top),
+            mark(f"residual {_MARKS.get(row['verdict'], row['verdict'])}", row["residual"] / top),
+        )
+        values = "1 value" if row["values"] == 1 else f"{count(row['values'])} values"
+        words = f"{_VERDICTS[row['verdict']]}; chance: {figure(row['low'], 2)} to {figure(row['high'], 2)} for {values}"
+        name = f"Round {row['round']}, {row['block']}"
+        rows.append(scale_row(name, row["asked"], figure(row["residual"], 2), scale, words))
+    keys = [
+        (mark("residual within", 0.5), "mean misfit, in noise scales"),
+        (band("chance", 0.0, 1.0), "range of chance"),
+        (mark("expected", 0.5), "what noise leaves on average"),
+    ]
+    solver = [[row["name"], row["value"]] for row in fit["solver"]]
+    return section(
+        "fit",
+        "Does the inferred data explain the answers?",
+        "The distance between each noisy answer and what the inferred data would have answered, in units of the noise. "
+        f"Near {figure(fit['expected'], 2)} is what noise leaves; far above, the data does not explain the round. "
+        "Somewhat below is usual: inference follows the noise a little.",
+        legend([(track(key), words) for key, words in keys]),
+        element("ol", rows, class_="plain rows"),
+        folded("How the inference ended", table(["what", "value"], solver, "Diagnostics of the inference", words=2))
+        if solver
+        else None,
+    )
+
+
+def chains_html(content: Json) -> Markup | None:
+    """Trace, acceptance, effective sample size and R-hat, where a sampler ran."""
+    chains = None if content["fit"] is None else content["fit"]["chains"]
+    if chains is None:
+        return None
+    accepted = [share(part) for part in chains["acceptance"]]
+    tiles = [
+        ("chains" if len(accepted) > 1 else "chain", len(accepted)),
+        ("accepted", " ".join(accepted) if len(accepted) < 3 else f"{accepted[0]} ..."),
+        ("effective samples", "too short" if chains["ess"] is None else figure(chains["ess"], 3)),
+        ("R-hat", "needs more chains" if chains["r_hat"] is None else f"{chains['r_hat']:.3f}"),
+    ]
+    best = chains["best_step"] or [None] * len(accepted)
+    rows = [
+        [f"chain {i}", part, "" if step is None else f"{step:,}"]
+        for i, (part, step) in enumerate(zip(accepted, best, strict=True), start=1)
+    ]
+    return section(
+        "chains",
+        "Did the chains settle?",
+        _settled(chains),
+        _traces(chains["traces"]),
+        terms(tiles, class_="tiles small"),
+        folded("Each chain", table(["chain", "accepted", "step of the best data set"], rows, "Chains")),
+    )
+
+
+def _settled(chains: Json) -> str:
+    words = []
+    if chains["interrupted"]:
+        words.append("The run was stopped early.")
+    if chains["r_hat"] is not None:
+        agree = "agree" if chains["r_hat"] <= _GOOD_R_HAT else "do not agree yet: run them longer"
+        words.append(f"The chains {agree} (R-hat {chains['r_hat']:.2f}).")
+    if chains["ess"] is not None and chains["ess"] < _GOOD_ESS:
+        few = f"Few effective samples ({chains['ess']:.0f})"
+        words.append(f"{few}: look at the trace; one that still climbs has not settled.")
+    if not words:
+        words.append("A trace that has stopped climbing explains the answers about as well as the chain can.")
+    return " ".join(words)
+
+
+def _traces(traces: list[list[float]]) -> Markup | None:
+    values = [value for trace in traces for value in trace]
+    if not values or max(map(len, traces)) < 2:
+        return None
+    low, high = min(values), max(values)
+    span = high - low or 1.0
+    chart = line_chart(
+        [
+            [(i / max(len(trace) - 1, 1), 0.03 + 0.94 * (value - low) / span) for i, value in enumerate(trace)]
+            for trace in traces
+        ],
+        x_labels=[(0.0, "start"), (1.0, "end")],
+        y_labels=[(0.03, figure(low, 4)), (0.97, figure(high, 4))],
+        x_title="steps of the chain",
+        y_title="log target",
+        label=f"Log-likelihood of {len(traces)} chains along their steps, from {figure(low, 5)} to {figure(high, 5)}.",
+    )
+    return element("figure", chart)

@@ -1,0 +1,418 @@
+"""The moving picture: how the centres came about, round by round, with the inferred density behind them.
+
+Each step says what was asked, what the answer alone says, and what inference makes of all answers so far. Inference is
+run again on the rounds up to each one, with a fixed seed: a function of the transcript, so it costs no privacy. Centres
+of different rounds are matched, so that each cluster can be followed. Positions are 16-bit fractions of the bounds and
+shades are 8-bit ones, in base64: a picture needs no more, and the numbers that are read stand in the table beside it.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
+from recoup.algorithms.registry import algorithm_from_json
+from recoup.errors import ParameterError
+from recoup.inference.infer import infer
+from recoup.inference.inferred import InferredDataset
+from recoup.kernels.weighted_kmeans import weighted_inertia, weighted_kmeans
+from recoup.maxent.measure import weighted_quantile
+from recoup.queries.base import Array, asked_by
+from recoup.queries.cells import as_cells
+from recoup.queries.counts import Marginal, marginals_of
+from recoup.report.html import Markup, element, folded, join, legend, section, share
+from recoup.report.result import Json, Result
+from recoup.report.sections import centers
+from recoup.transcript.context import Context
+from recoup.transcript.round import Round
+from recoup.transcript.transcript import Transcript
+
+_MOST_STEPS, _MOST_CELLS, _MOST_BINS = 12, 400, 96
+_STEP_POINTS, _STEP_RESTARTS = 3_000, 6
+_STEP_BYTES, _RESULT_BYTES = 450_000, 300_000
+_TAIL = 0.003  # of the weight on either side that the zoomed view may leave out
+_ZOOM_FROM = 0.5  # of the bounds: where the data takes up less, the picture starts zoomed in
+_FULL = 65535
+_RESULTS = {
+    "maxent": "Result: centres inferred from {n_rounds}.",
+    "mcmc": "Result: centres of the sampler's data set, which was inferred from {n_rounds}.",
+    "consistency": "Result: centres of the last round, after {n_rounds} were made consistent.",
+    "none": "Result: the algorithm's own answer after {n_rounds}, without inference.",
+}
+_LEADS = {
+    "maxent": "Step through the rounds: what inference made of all answers so far, and where each answer alone would "
+    "have put the centres.",
+    "other": "Step through the rounds: what maximum entropy makes of all answers so far, and where each answer alone "
+    "would have put the centres. The last step is the result.",
+    "none": "Step through the rounds: where the algorithm stood after each answer, over the density that could be "
+    "inferred by then.",
+}
+_NO_SCRIPT = "The picture needs a script; the table below has the same centres."
+_MOST_PATHS = 20  # clusters; more paths than that are a thicket until one cluster is followed
+_BEHIND = [("density", "inferred density"), ("answer", "noisy answer of the round"), ("none", "nothing")]
+
+
+def content(result: Result, *, random_state: Any = 0) -> Json:
+    """The steps of the picture, positions encoded as parts of the bounds.
+
+    Returns:
+        JSON: the columns with their bounds and the view that the data fills; the final centres with intervals and the
+        answer before inference; a step for each round, at most twelve of them; and how much inference moved.
+    """
+    transcript, domain = result.transcript, result.transcript.context.domain
+    columns, clusters = result.shown
+    final, n_rounds = domain.to_unit(result.centers), len(transcript.rounds)
+    # All rounds are steps, or twelve from the first to the last.
+    at = [int(t) for t in np.unique(np.linspace(1, n_rounds, min(n_rounds, _MOST_STEPS)).round())]
+    streams = np.random.default_rng(random_state).spawn(len(at))
+    n_points = int(np.clip(_STEP_BYTES // (len(at) * len(columns) * 2), 300, _STEP_POINTS))
+    steps, following = [], final
+    # Backwards, so that each step is matched to the one that follows it, and all to the result.
+    for t, stream in reversed(list(zip(at, streams, strict=True))):
+        so_far = replace(transcript, rounds=transcript.rounds[:t])
+        data = infer(so_far, "maxent", random_state=stream, n_points=_STEP_POINTS, warn=False)
+        refitted = weighted_kmeans(
+            domain.to_unit(data.points), data.weights, len(final), n_restarts=_STEP_RESTARTS, rng=stream
+        ).centers
+        own = _own_answer(so_far, len(final))
+        # Without inference the picture follows the algorithm's own answer.
+        following = matched(refitted if own is None or result.method != "none" else own, following)
+        before = None if result.method == "none" else own
+        answered = transcript.rounds[t - 1]
+        steps.append(
+            {
+                "round": t,
+                "words": asked_by(answered.query).words,
+                "asked": _asked(answered, result),
+                "before": None if before is None else _encoded(matched(before, final), result),
+                "after": _encoded(following, result),
+                "moved": _distance(following, final),
+                "density": _density(data, result, n_points),
+            }
+        )
+    last = None if result.method == "none" else _own_answer(transcript, len(final))
+    n_final = int(np.clip(_RESULT_BYTES // (len(columns) * 2), 800, 8_000))
+    all_rounds = "one round" if n_rounds == 1 else f"all {n_rounds} rounds"
+    return {
+        "columns": [result.columns[j] for j in columns],
+        "n_columns": domain.n_columns,
+        "low": [domain.low[j] for j in columns],
+        "high": [domain.high[j] for j in columns],
+        "view": [_view(result, int(j)) for j in columns],
+        "pair": _telling_pair(final, columns),
+        "labels": [int(k) for k in clusters],
+        "n_clusters": len(final),
+        "n_rounds": n_rounds,
+        "after": _encoded(final, result),
+        "before": None if last is None else _encoded(matched(last, final), result),
+        "interval": _interval(result),
+        "density": _density(result.population, result, n_final),
+        "steps": steps[::-1],
+        "method": result.method,
+        "result": _RESULTS.get(result.method, _RESULTS["maxent"]).format(n_rounds=all_rounds),
+        "gain": None if last is None else _gain(result, last),
+    }
+
+
+def matched(unmatched: Array, target: Array) -> Array:
+    """The centres in the order of a target, such that they are closest to it all together.
+
+    >>> matched(np.array([[1.0], [0.0]]), np.array([[0.1], [0.8]]))
+    array([[0.],
+           [1.]])
+    """
+    squares = ((target[:, None, :] - unmatched[None, :, :]) ** 2).sum(axis=2)
+    rows, columns = linear_sum_assignment(squares)
+    return np.asarray(unmatched[columns[np.argsort(rows)]])
+
+
+def _own_answer(transcript: Transcript, n_clusters: int) -> Array | None:
+    """What there is without inference: the algorithm's iterate, or the noisy means of the last round alone."""
+    algorithm = algorithm_from_json(transcript.algorithm)
+    if isinstance(algorithm, AdaptiveKMeans):
+        means = _noisy_cell_means(transcript.context, transcript.rounds[-1])
+    else:
+        try:
+            means = algorithm.estimate(transcript.context, transcript.rounds)
+        except ParameterError:
+            return None  # rounds that the algorithm itself would not have asked for
+    return means if means is not None and len(means) == n_clusters else None
+
+
+def _noisy_cell_means(context: Context, answered: Round) -> Array | None:
+    """Where a round alone would put the middle of each of its cells, in the unit domain; none without sums.
+
+    A cell with a noisy count below 1 keeps its centre; relative sums are offsets from it.
+    """
+    query = as_cells(answered.query, "absolute", "relative")
+    if query is None:
+        return None
+    counts = answered.noisy[: query.n_cells, None]
+    sums = answered.noisy[query.n_cells :].reshape(query.centers.shape)
+    usable = counts >= 1.0
+    start = query.centers if query.sums == "relative" else 0.0
+    return context.domain.clip(np.where(usable, start + sums / np.where(usable, counts, 1.0), query.centers))
+
+
+def _gain(result: Result, before: Array) -> Json:
+    """How much lower the loss on the inferred data is after inference than before it."""
+    domain = result.transcript.context.domain
+    points, weights = domain.to_unit(result.population.points), result.population.weights
+    after = domain.to_unit(result.centers)
+    loss_before = weighted_inertia(points, weights, np.ascontiguousarray(before))
+    loss_after = weighted_inertia(points, weights, after)
+    moved = _distance(matched(before, after), after)
+    return {
+        "loss_before": float(loss_before),
+        "loss_after": float(loss_after),
+        "ratio": float(loss_after / loss_before) if loss_before > 0 else 1.0,
+        "moved": moved,
+        "moved_words": share(moved),
+    }
+
+
+def _distance(one: Array, other: Array) -> float:
+    """The mean distance between matched centres, as a part of the bounds' diagonal."""
+    return float(np.mean(np.sqrt(((one - other) ** 2).sum(axis=1))) / (2.0 * np.sqrt(one.shape[1])))
+
+
+def _telling_pair(unit_centers: Array, columns: NDArray[np.int64]) -> list[int]:
+    """The two shown columns along which the centres differ most, in the order of the table."""
+    spread = np.std(unit_centers[:, columns], axis=0)
+    return sorted(int(i) for i in np.argsort(-spread, kind="stable")[:2])
+
+
+def _interval(result: Result) -> Json | None:
+    sure, domain = result.intervals, result.transcript.context.domain
+    if sure is None:
+        return None
+    # By bounds alone: an end of an interval may lie outside a ball.
+    low, high = np.array(domain.low), np.array(domain.high)
+    # One that is withheld has no length, so that nothing is drawn.
+    sides = [np.where(np.isnan(side), result.centers, side) for side in (sure.center_low, sure.center_high)]
+    ends = [2.0 * (side - low) / (high - low) - 1.0 for side in sides]
+    return {"level": sure.level, "low": _encoded(ends[0], result), "high": _encoded(ends[1], result)}
+
+
+def _view(result: Result, j: int) -> list[float]:
+    """The part of a column's bounds that holds nearly all inferred data and every centre, with a margin."""
+    domain = result.transcript.context.domain
+    low, high = domain.low[j], domain.high[j]
+    points, weights = result.population.points[:, j], result.population.weights
+    ends = [weighted_quantile(points, weights, _TAIL), weighted_quantile(points, weights, 1.0 - _TAIL)]
+    left, right = min(ends[0], result.centers[:, j].min()), max(ends[1], result.centers[:, j].max())
+    if result.intervals is not None:
+        left = np.fmin(left, np.fmin.reduce(result.intervals.center_low[:, j]))
+        right = np.fmax(right, np.fmax.reduce(result.intervals.center_high[:, j]))
+    margin = 0.06 * (right - left) + 1e-6 * (high - low)
+    left, right = float(max(low, left - margin)), float(min(high, right + margin))
+    return [left, right] if right - left < _ZOOM_FROM * (high - low) else [low, high]
+
+
+def _asked(answered: Round, result: Result) -> Json:
+    """The noisy answer of a round as it can be drawn behind the centres."""
+    query, columns = answered.query, [int(j) for j in result.shown.columns]
+    kind = asked_by(query).kind
+    if (cells := as_cells(query)) and cells.n_cells > 1:
+        counts = np.maximum(answered.noisy[: cells.n_cells], 0.0)
+        kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CELLS])
+        points = result.transcript.context.domain.clip(cells.centers)[kept][:, columns]
+        return {"kind": kind, "points": positions(points), "counts": shades(counts[kept])}
+    if marginals := marginals_of(query):
+        starts = np.cumsum([0, *(marginal.size for marginal in marginals)])
+        parts = [answered.noisy[a:b] for a, b in pairwise(starts)]
+        return {"kind": kind} | _histograms(list(zip(marginals, parts, strict=True)), columns)
+    return {"kind": kind}
+
+
+def _histograms(answers: Sequence[tuple[Marginal, Array]], columns: list[int]) -> Json:
+    """Histograms by column and by pair of columns, summed over the columns that are not looked at."""
+    place = {column: i for i, column in enumerate(columns)}
+    single: Json = {}
+    pairs: Json = {}
+    for marginal, noisy in answers:
+        counts = noisy.reshape(marginal.sides)
+        axes = [axis for axis, column in enumerate(marginal.columns) if column in place]
+        if len(marginal.columns) == 1 and axes:
+            bars = _fewer(counts, 0)
+            single[str(place[marginal.columns[0]])] = {"n": len(bars), "values": shades(bars)}
+        for a, b in combinations(axes, 2):
+            others = tuple(axis for axis in range(counts.ndim) if axis not in (a, b))
+            flat = _fewer(_fewer(counts.sum(axis=others), 0), 1)
+            # Rows along y and columns along x, as a picture is drawn.
+            i, j = place[marginal.columns[a]], place[marginal.columns[b]]
+            pairs[f"{i},{j}"] = {"nx": flat.shape[0], "ny": flat.shape[1], "values": shades(flat.T)}
+    return {"single": single, "pairs": pairs}
+
+
+def _fewer(counts: Array, axis: int) -> Array:
+    """Neighbouring bins added up until there are few enough to be seen."""
+    n = counts.shape[axis]
+    if n <= _MOST_BINS:
+        return counts
+    starts = np.unique(np.linspace(0, n, _MOST_BINS + 1).astype(int)[:-1])
+    return np.asarray(np.add.reduceat(counts, starts, axis=axis))
+
+
+def _encoded(unit: Array, result: Result) -> str:
+    return positions(unit[np.ix_(result.shown.clusters, result.shown.columns)])
+
+
+def _density(data: InferredDataset, result: Result, n_points: int) -> str:
+    unit = result.transcript.context.domain.to_unit(data.points)[:, result.shown.columns]
+    return positions(unit[evenly_chosen(data.weights, n_points)])
+
+
+def positions(unit: Array) -> str:
+    """Points of the unit domain, row by row, as little-endian 16-bit fractions of the bounds.
+
+    >>> positions(np.array([[-1.0, 1.0]]))
+    'AAD//w=='
+    """
+    return _base64(np.rint((np.clip(unit, -1.0, 1.0) + 1.0) * 0.5 * _FULL).astype("<u2"))
+
+
+def shades(values: Array) -> str:
+    """Values, negative ones as 0, as 8-bit parts of the largest.
+
+    >>> shades(np.array([0.0, 2.0, -1.0]))
+    'AP8A'
+    """
+    values = np.maximum(np.asarray(values, dtype=np.float64), 0.0)
+    top = float(values.max()) if values.size else 0.0
+    scaled = np.rint(255.0 * values / top) if top > 0 else np.zeros(values.shape)
+    return _base64(scaled.astype(np.uint8))
+
+
+def _base64(numbers: NDArray[Any]) -> str:
+    return base64.b64encode(np.ascontiguousarray(numbers).tobytes()).decode("ascii")
+
+
+def evenly_chosen(weights: Array, n: int) -> NDArray[np.int64]:
+    """Indices of n points that stand for weighted ones with equal weights: systematic resampling, without randomness.
+
+    >>> evenly_chosen(np.array([1.0, 3.0, 0.0]), 4)
+    array([0, 1, 1, 1])
+    """
+    weights = np.maximum(weights, 0.0)
+    total = weights.sum()
+    if total <= 0:
+        return np.arange(n, dtype=np.int64) % max(len(weights), 1)
+    at = (np.arange(n) + 0.5) / n * total
+    return np.asarray(np.minimum(np.searchsorted(np.cumsum(weights), at), len(weights) - 1), dtype=np.int64)
+
+
+def html(content: Json) -> Markup | None:
+    """The picture's frame and controls, and the centres as text; only these where there is no transcript."""
+    steps = content["map"]
+    if content["centers"] is None:
+        return None
+    table = centers.html(content)
+    if steps is None:
+        lead = "Only these centres were released; there is no transcript that could tell more."
+        return section("picture", "The centres", lead, table)
+    stage = element(
+        "div",
+        element("canvas", id="map-density", aria_hidden="true"),
+        element("svg", id="map-marks", aria_hidden="true", focusable="false"),
+        id="map",
+        class_="stage",
+        role="img",
+        aria_labelledby="map-status",
+    )
+    status = element("p", _NO_SCRIPT, id="map-status", class_="status", aria_live="polite")
+    return section(
+        "picture",
+        "How the centres came about",
+        join(_LEADS.get(steps["method"], _LEADS["other"]), _gain_words(steps["gain"])),
+        element("figure", stage, _slider(steps), status, _options(steps), _key(steps), class_="map"),
+        folded("The centres as a table", table, opened=len(content["centers"]["rows"]) <= 10),
+    )
+
+
+def _gain_words(gain: Json | None) -> str:
+    if gain is None:
+        return ""
+    words = f" Inference from all rounds moved the centres by {gain['moved_words']} of the bounds' diagonal on average"
+    if gain["ratio"] < 0.995:
+        return f"{words} and lowered the spread inside the clusters of the inferred data by {share(1 - gain['ratio'])}."
+    return f"{words}."
+
+
+def _slider(steps: Json) -> Markup:
+    last = len(steps["steps"])
+    names = [*(str(step["round"]) for step in steps["steps"]), "result"]
+    ticks = [element("span", name, style=f"left:{100 * i / last:.2f}%") for i, name in enumerate(names)]
+    slider = element(
+        "label",
+        element("span", "Round", class_="visually-hidden"),
+        element("input", id="map-step", type="range", min=0, max=last, step=1, value=last),
+        element("span", *ticks, class_="ticks", aria_hidden="true"),
+        class_="slider",
+    )
+    play = element("button", "Play", id="map-play", type="button", class_="primary", aria_describedby="map-status")
+    return element("div", play, slider, class_="steps")
+
+
+def _options(steps: Json) -> Markup:
+    columns = [(str(i), name) for i, name in enumerate(steps["columns"])]
+    pair = None
+    if len(columns) > 2:
+        x, y = (str(i) for i in steps["pair"])
+        pair = join(_select("map-x", "Across", columns, x), _select("map-y", "Up", columns, y))
+    labels = [("", "all clusters"), *((str(i), f"cluster {k}") for i, k in enumerate(steps["labels"]))]
+    ends = zip(steps["view"], steps["low"], steps["high"], strict=True)
+    zooms = any(view[0] > low or view[1] < high for view, low, high in ends)
+    boxes = [
+        _box("map-before", "before inference", _has_before(steps)),
+        _box("map-intervals", "intervals", steps["interval"] is not None),
+        _box("map-paths", "paths", True, checked=len(steps["labels"]) <= _MOST_PATHS),
+        _box("map-zoom", "zoom to the data", zooms),
+    ]
+    note = None
+    if len(columns) < steps["n_columns"]:
+        words = f"The {len(columns)} of {steps['n_columns']} columns in which clusters differ most."
+        note = element("p", words, class_="soft")
+    return element(
+        "div",
+        pair,
+        _select("map-behind", "Behind", _BEHIND, "density"),
+        _select("map-follow", "Follow", labels, ""),
+        element("fieldset", element("legend", "Show"), *boxes),
+        note,
+        class_="options",
+    )
+
+
+def _has_before(steps: Json) -> bool:
+    return steps["before"] is not None or any(step["before"] is not None for step in steps["steps"])
+
+
+def _select(name: str, label: str, options: list[tuple[str, str]], chosen: str) -> Markup:
+    items = [element("option", text, value=value, selected=value == chosen) for value, text in options]
+    return element("label", element("span", label), element("select", *items, id=name), class_="choice")
+
+
+def _box(name: str, label: str, useful: bool, *, checked: bool = True) -> Markup | None:
+    if not useful:
+        return None
+    return element("label", element("input", id=name, type="checkbox", checked=checked), label, class_="check")
+
+
+def _key(steps: Json) -> Markup:
+    words = "centre, with its number" if steps["method"] == "none" else "centre after inference, with its number"
+    items = [("after", words)]
+    if _has_before(steps):
+        items.append(("before", "the same before inference"))
+    if steps["interval"] is not None:
+        items.append(("interval", f"{share(steps['interval']['level'])} interval"))
+    items.append(("density", "inferred density"))
+    return element("figcaption", legend([(element("span", class_=f"key {kind}"), text) for kind, text in items]))
