@@ -388,28 +388,6 @@ def expected_error(
     return n_clusters * n_columns * deviation**2
 
 
-def best_split_error(*, epsilon: float, n_clusters: int, n_columns: int, n_records: int) -> float:
-    """The error of one round under the best split between counts and sums: 2 K^3 (d + a)^3 / (N e)^2 of Su et al.
-
-    With a = (4 d 0.225^2)^(1/3) the budget of a count is a times that of one coordinate of a sum. The error is the
-    expected squared displacement of `expected_error`, in the box, with Laplace noise.
-
-    Args:
-        epsilon: of this round.
-        n_clusters: K.
-        n_columns: d.
-        n_records: a declared N.
-
-    Returns:
-        The expected sum of squared displacements of all centres.
-
-    >>> round(best_split_error(epsilon=0.2, n_clusters=15, n_columns=2, n_records=5000), 3)
-    0.139
-    """
-    a = _count_weight(n_columns)
-    return float(2.0 * n_clusters**3 * (n_columns + a) ** 3 / (n_records * epsilon) ** 2)
-
-
 def suggested_rounds(*, epsilon: float, n_clusters: int, n_columns: int, n_records: int) -> int:
     """How many rounds Su et al. would take: as many as keep a round useful, between 2 and 7.
 

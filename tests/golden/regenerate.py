@@ -18,7 +18,7 @@ from recoup.privacy.mechanism import SimulatedNoise
 from recoup.privacy.price import Price
 from recoup.privacy.unit import Unit
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery, HistogramQuery
+from recoup.queries.counts import GridQuery, HistogramQuery, Marginal
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import IMPORTED_VERSION, SCHEMA_VERSION, Payment, Transcript
 
@@ -61,7 +61,7 @@ def every_query() -> Transcript:
         VoronoiQuery(centers=centers, sums="relative", radii=np.array([0.25, 0.5]), norm=2),
         GridQuery(sides=(2, 3)),
         HistogramQuery.one_way(dimension=2, bins=4),
-        HistogramQuery.two_way(dimension=2, pairs=[(0, 1)], bins=2),
+        HistogramQuery(dimension=2, marginals=(Marginal(columns=(0, 1), sides=(2, 2)),)),
     ]
     x = np.random.default_rng(1).uniform([-1, 0], [1, 4], size=(300, 2))
     curator = Curator(open_source(x, domain), context)

@@ -8,7 +8,7 @@ import numpy as np
 from recoup.domain import Box, L1Ball, L2Ball
 from recoup.privacy.mechanism import SimulatedNoise
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery, HistogramQuery
+from recoup.queries.counts import GridQuery, HistogramQuery, Marginal
 from recoup.queries.gradient import LogisticGradientQuery
 from recoup.queries.mixture import MixtureQuery
 from recoup.queries.moments import MomentsQuery, PowerQuery
@@ -54,8 +54,9 @@ def queries(d, k=3, seed=0):
         fields = dict(zip(("weights", "variances", "radii", "reaches"), mixture, strict=True))
         found[f"mixture-{norm}"] = MixtureQuery(means=centers, **fields, norm=norm)
     if d > 1:
-        pairs = list(itertools.combinations(range(min(d, 4)), 2))
-        found["histogram-two-way"] = HistogramQuery.two_way(dimension=d, pairs=pairs, bins=2)
+        pairs = itertools.combinations(range(min(d, 4)), 2)
+        marginals = tuple(Marginal(columns=pair, sides=(2, 2)) for pair in pairs)
+        found["histogram-two-way"] = HistogramQuery(dimension=d, marginals=marginals)
     return found
 
 

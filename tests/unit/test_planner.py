@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from su_et_al import best_split_error
 
 from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.domain import DOMAINS
@@ -13,7 +14,6 @@ from recoup.driver import release
 from recoup.errors import ParameterError
 from recoup.planner import (
     TYPICAL_OFFSET,
-    best_split_error,
     expected_error,
     plan_lloyd,
     planned_round,

@@ -53,36 +53,20 @@ class CellMisfit(NamedTuple):
 
 
 def solved_and_settled(rounds: Sequence[Round], n_settling: int) -> tuple[Sequence[Round], Sequence[Round]]:
-    """Which rounds the solver explains, and which then correct what it gave.
+    """Which rounds of a release the solver explains, and which then correct what it gave.
 
-    Args:
-        rounds: of one release.
-        n_settling: how many of the last settled centres: their cells hardly differ, so they would be nearly the same
-            rows again and again.
-
-    Returns:
-        The rounds before these; and the last of them that measured means, followed by those that settled.
+    The last rounds, which settled centres, are not explained: their cells hardly differ, so they would be nearly the
+    same rows again and again. They correct, after the last round before them that measured means.
     """
     solved = rounds[: len(rounds) - n_settling]
-    with_means = [answered for answered in solved if _means_of(answered) is not None]
+    with_means = [answered for answered in solved if as_cells(answered.query, "absolute", "relative")]
     return solved, [*with_means[-1:], *rounds[len(solved) :]]
 
 
-def _means_of(answered: Round) -> VoronoiQuery | None:
-    return as_cells(answered.query, "absolute", "relative")
-
-
 def corrected(context: Context, rounds: Sequence[Round], points: Array, weights: Array) -> WeightedPoints:
-    """Move a measure, round by round, to what the rounds measured, as far as that stands out from their noise.
+    """Move a measure, round by round, to what rounds of counts and sums measured beyond their noise.
 
-    Args:
-        context: the terms of the release.
-        rounds: with counts and sums in cells, in their order.
-        points: (m, d) in the unit domain.
-        weights: (m,).
-
-    Returns:
-        The measure, of the same total. Where noise explains every difference, it is the one that was given.
+    The total stays. Where noise explains every difference, it is the measure that was given.
     """
     for answered in rounds:
         points, weights = _corrected_by(context, answered, points, weights)
@@ -92,10 +76,7 @@ def corrected(context: Context, rounds: Sequence[Round], points: Array, weights:
 def misfit_of(answered: Round, points: Array, weights: Array) -> CellMisfit:
     """Compare counts and means of a round's cells with those of a measure.
 
-    Args:
-        answered: a round of counts and sums in cells.
-        points: (m, d) in the unit domain.
-        weights: (m,).
+    By cell, with what cannot be true clipped; `recoup.inference.misfit` compares by cluster and asks what is certain.
     """
     query = of_kind(answered.query, VoronoiQuery)
     k, d = query.centers.shape
@@ -117,19 +98,11 @@ def misfit_of(answered: Round, points: Array, weights: Array) -> CellMisfit:
 
 
 def expected_error(offsets: Array, errors: Array, law: str) -> Array:
-    """The part of offsets that is expected to be an error of the model, not noise.
+    """The part of (k, d) offsets that is expected to be an error of the model, not noise of these deviations.
 
     The model's errors are taken to be symmetric, of a law that is itself estimated: a mixture of Gaussians of spreads
     from none to the whole range, first for all columns together, then for each column with these as its prior. Noise of
     known law explains what it can; an error that no noise makes is taken as it was measured.
-
-    Args:
-        offsets: (k, d) measured minus predicted.
-        errors: (k, d) standard deviations of the noise.
-        law: of the noise, "laplace" or "gaussian".
-
-    Returns:
-        (k, d) posterior means.
     """
     typical = float(np.exp(np.mean(np.log(errors))))
     spreads = typical * _RATIOS

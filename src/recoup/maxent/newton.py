@@ -165,7 +165,6 @@ def solve(
     temperature: float,
     noise: str | npt.ArrayLike = "laplace",
     tolerance: float = 0.03,
-    warm_start: npt.ArrayLike | None = None,
     max_steps: int = 200,
 ) -> Solution:
     """Find the measure on a support that explains noisy additive measurements with the least departure from a base.
@@ -181,7 +180,6 @@ def solve(
         temperature: the weight lambda of the entropy term, positive.
         noise: "laplace", "gaussian", or one of the two for each row.
         tolerance: stop when the duality gap per row is at most this.
-        warm_start: (R,) dual variables to start from, as in `Solution.dual`.
         max_steps: give up, with `converged` false, after so many Newton steps.
 
     Returns:
@@ -211,12 +209,8 @@ def solve(
         weights = p
     rows = packed(blocks)
     problem = _Problem(rows, y, b, weights, temperature, gaussian)
-    u = np.zeros(rows.size)
-    if warm_start is not None:
-        u = np.asarray(warm_start, np.float64)[rows.external]
-        u = np.where(problem.gaussian, u, np.clip(u, -0.95, 0.95))
     with _one_blas_thread():
-        point, n_steps = _ascend(problem, u, tolerance * rows.size, max_steps)
+        point, n_steps = _ascend(problem, np.zeros(rows.size), tolerance * rows.size, max_steps)
     measure = np.empty(len(weights))
     measure[rows.points] = point.measure
     if groups is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar, Self
@@ -113,11 +113,6 @@ class HistogramQuery:
         """Every column's histogram with so many bins."""
         marginals = tuple(Marginal(columns=(j,), sides=(bins,)) for j in range(dimension))
         return cls(dimension=dimension, marginals=marginals)
-
-    @classmethod
-    def two_way(cls, *, dimension: int, pairs: Sequence[tuple[int, int]], bins: int) -> Self:
-        """The joint histograms of pairs of columns, with so many bins along each column."""
-        return cls(dimension=dimension, marginals=tuple(Marginal(columns=pair, sides=(bins, bins)) for pair in pairs))
 
     @property
     def n_columns(self) -> int:

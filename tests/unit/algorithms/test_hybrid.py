@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from naive import lloyd
+from su_et_al import best_split_error
 
 from recoup import Box, HybridKMeans, L1Ball, L2Ball, infer, refit, release
 from recoup.algorithms.kmeans.grid import GridKMeans, centers_of_grid, choose_grid
@@ -12,7 +13,7 @@ from recoup.algorithms.kmeans.hybrid import best_count_part, choose_rounds, pred
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import ParameterError
-from recoup.planner import best_split_error, expected_error
+from recoup.planner import expected_error
 from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context
 

@@ -157,14 +157,6 @@ def test_threads_do_not_change_the_answer(monkeypatch):
     np.testing.assert_array_equal(alone.measure, together.measure)
 
 
-def test_a_warm_start_at_the_optimum_needs_few_steps():
-    blocks, _, y, b, base = instance(8)
-    cold = solve(blocks, y, b, base, temperature=0.1)
-    warm = solve(blocks, y, b, base, temperature=0.1, warm_start=cold.dual)
-    assert warm.converged
-    assert warm.n_steps <= cold.n_steps
-
-
 ONE_CELL = Partition(cells=np.zeros(3, np.int64), n_cells=1)
 EMPTY_CELLS = Partition(cells=np.array([4, 4, 4]), n_cells=9, values=np.zeros((3, 2)))
 TWINS = np.ones((3, 4))

@@ -67,7 +67,7 @@ def test_sensitivities_follow_from_query_and_domain():
 def test_grid_and_marginals():
     grid = GridQuery(sides=(2, 3))
     assert grid.contribution(np.array([[1.0, 1.0], [-1.0, 0.0]])).argmax(axis=1).tolist() == [5, 1]
-    two_way = HistogramQuery.two_way(dimension=3, pairs=[(0, 2)], bins=2)
+    two_way = HistogramQuery(dimension=3, marginals=(Marginal(columns=(0, 2), sides=(2, 2)),))
     assert two_way.contribution(np.array([[0.5, -1.0, -0.5]])).tolist() == [[0, 0, 1, 0]]
     np.testing.assert_allclose(Marginal(columns=(0,), sides=(4,)).centers().ravel(), [-0.75, -0.25, 0.25, 0.75])
 
