@@ -13,7 +13,7 @@ import pyarrow as pa
 from recoup import Box, HybridKMeans, KMeans, L1Ball, L2Ball, Ledger, release, transcript_from
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
-from recoup.privacy.ledger_tables import VERSION
+from recoup.privacy.ledger_file import VERSION
 from recoup.privacy.mechanism import SimulatedNoise
 from recoup.privacy.price import Price
 from recoup.privacy.unit import Unit

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from recoup import Box, L1Ball, L2Ball, Ledger, Transcript, refit
-from recoup.privacy.ledger_tables import VERSION
+from recoup.privacy.ledger_file import VERSION
 from recoup.privacy.unit import Unit
 from recoup.transcript.transcript import SCHEMA_VERSION, Payment
 

@@ -276,7 +276,7 @@ def test_nothing_that_is_shown_or_kept_tells_how_long_a_round_took(tmp_path, mon
             cls.hours += 7
             return datetime(2026, 1, 1, 5, 3, 7, tzinfo=UTC) + timedelta(hours=cls.hours)
 
-    monkeypatch.setattr(recoup.privacy.ledger, "datetime", Clock)
+    monkeypatch.setattr(recoup.privacy.ledger_file, "datetime", Clock)
     ledger = Ledger.create(tmp_path / "l.db", epsilon=1)
     transcript = run(ledger, 1)
     # Two rounds, seven hours apart: both have the day on which the run began.

@@ -21,62 +21,37 @@ which its run began, and nothing finer.
 from __future__ import annotations
 
 import os
-import sqlite3
-import uuid
 import warnings
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self, cast, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from recoup._files import appearing
 from recoup.errors import (
     BudgetExceededError,
     ContinuationError,
     LedgerError,
-    LedgerFormatError,
     LedgerUnitError,
     ParameterError,
     UnitConverted,
 )
-from recoup.privacy.ledger_rules import Budget, State, Totals
-from recoup.privacy.ledger_store import File, Memory
-from recoup.privacy.ledger_tables import (
+from recoup.privacy import ledger_file
+from recoup.privacy.ledger_file import (
     VERSION,
-    check_tables,
+    Entry,
+    File,
+    Memory,
+    add_entry,
+    charges_of,
     fraction_text,
-    make_tables,
-    read_fraction,
-    read_identifier,
-    read_unit,
-    renew_tables,
-    unit_text,
+    read_entries,
+    read_state,
+    transaction,
 )
-from recoup.privacy.price import Amount, Measure, Price
+from recoup.privacy.ledger_rules import Budget, State
+from recoup.privacy.price import Amount, Price
 from recoup.privacy.unit import ONE_RECORD, Unit
-
-
-class Entry(NamedTuple):
-    """One charge; entries are in the order of their ids.
-
-    Attributes:
-        amount: its price, for its own unit.
-        spent_after: the epsilon that was spent after it, for the ledger's unit.
-        time: the day on which its run began, for people to read: clocks may go back.
-        unit: whose presence the price hides; none in a ledger of an earlier version.
-    """
-
-    id: int
-    run: str
-    purpose: str
-    measure: Measure
-    amount: Fraction
-    spent_after: Fraction
-    time: str
-    library: str
-    unit: Unit | None
 
 
 class Priced(Protocol):
@@ -168,8 +143,8 @@ class Ledger:
         budget, unit = Budget.of(epsilon, delta), _declared(records_per_person)
         target = Path(path).absolute()
         try:
-            with appearing(target) as temporary, File(temporary, timeout).connection() as connection:
-                _initialise(connection, budget, unit)
+            with appearing(target) as temporary, transaction(File(temporary, timeout)) as connection:
+                ledger_file.create(connection, budget, unit)
         except FileExistsError:
             raise LedgerError(f"{target} exists already. Open it with Ledger(path), or choose another name.") from None
         except OSError as error:
@@ -193,8 +168,8 @@ class Ledger:
         """
         ledger = cls.__new__(cls)
         ledger._store = Memory()
-        with ledger._store.connection() as connection:
-            _initialise(connection, Budget.of(epsilon, delta), _declared(records_per_person))
+        with transaction(ledger._store) as connection:
+            ledger_file.create(connection, Budget.of(epsilon, delta), _declared(records_per_person))
         return ledger
 
     @property
@@ -259,16 +234,11 @@ class Ledger:
         '5 records of one person'
         """
         unit = Unit(kind=kind, records_per_person=records_per_person)
-        with self._store.connection() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            state = _read_state(connection, self._store.name)
+        with transaction(self._store) as connection:
+            state = read_state(connection, self._store.name)
             if state.unit is not None:
                 raise LedgerUnitError(f"The {self.name} counts for {state.unit} already; this is declared once.")
-            if state.identifier is None:
-                renew_tables(connection, uuid.uuid4().hex, unit)
-            else:
-                _keep_unit(connection, unit)
-            connection.execute("COMMIT")
+            ledger_file.declare(connection, state, unit)
         return unit
 
     def charge(
@@ -302,35 +272,22 @@ class Ledger:
         for text in (purpose, run):
             if not isinstance(text, str) or any("\ud800" <= letter <= "\udfff" for letter in text):
                 raise ParameterError("purpose and run of a charge must be text.")
-        with self._store.connection() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            state = _read_state(connection, self._store.name)
+        with transaction(self._store) as connection:
+            state = read_state(connection, self._store.name)
             after = state.charged([price], unit, f"The {self.name}")
             if not after.totals.fits(state.budget):
                 spent, left = state.spent, state.budget.epsilon - state.spent
                 asked = after.spent - spent
                 raise BudgetExceededError(spent=spent, asked=asked, left=left, where=f"Ledger {self._store.name}")
-            n_charged, day = _charged_before(connection, run)
+            n_charged, day = charges_of(connection, run)
             if n_before is not None and n_charged != n_before:
                 raise ContinuationError(
                     f"The {self.name} holds {n_charged} charges of this run, and not {n_before}: it goes on in another "
                     "place, with a copy of its transcript. Nothing was charged. Go on with one of them only."
                 )
             if state.unit is None:
-                _keep_unit(connection, unit)
-            totals, library = after.totals, _library()
-            cursor = connection.execute(
-                "INSERT INTO entry (run, purpose, measure, amount, spent_after, pure_after, rho_after, n_zcdp_after,"
-                " time, library, unit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *(run, purpose, price.measure, fraction_text(price.amount), fraction_text(after.spent)),
-                    *(fraction_text(totals.pure), fraction_text(totals.rho), totals.n_zcdp, day, library),
-                    unit_text(unit),
-                ),
-            )
-            connection.execute("COMMIT")
-        number = cast(int, cursor.lastrowid)
-        return Entry(number, run, purpose, price.measure, price.amount, after.spent, day, library, unit)
+                ledger_file.declare(connection, state, unit)
+            return add_entry(connection, price, after, purpose=purpose, run=run, unit=unit, day=day)
 
     def preview(self, plan: Iterable[Price] | PricedPlan, *, unit: Unit = ONE_RECORD) -> Preview:
         """Say what some charges would do, and write nothing.
@@ -391,13 +348,7 @@ class Ledger:
     def entries(self) -> tuple[Entry, ...]:
         """Read all charges, oldest first."""
         with self._store.connection() as connection:
-            state = _read_state(connection, self._store.name)
-            columns = [name if state.identifier or name != "unit" else "NULL" for name in Entry._fields]
-            rows = connection.execute(f"SELECT {', '.join(columns)} FROM entry ORDER BY id").fetchall()
-        entries = [_entry(row, self._store.name) for row in rows]
-        # An earlier version kept the seconds of each charge.
-        days: dict[str, str] = {}
-        return tuple(e._replace(time=days.setdefault(e.run or str(e.id), e.time[:10])) for e in entries)
+            return read_entries(connection, self._store.name)
 
     def export(self) -> dict[str, Any]:
         """Give the whole ledger as plain values for JSON; fractions are text "p/q", and times are days.
@@ -449,7 +400,7 @@ class Ledger:
 
     def _state(self) -> State:
         with self._store.connection() as connection:
-            return _read_state(connection, self._store.name)
+            return read_state(connection, self._store.name)
 
 
 def _reopen(path: str, timeout: float) -> Ledger:
@@ -458,69 +409,3 @@ def _reopen(path: str, timeout: float) -> Ledger:
 
 def _declared(records_per_person: int | None) -> Unit | None:
     return None if records_per_person is None else Unit(records_per_person=records_per_person)
-
-
-def _today() -> str:
-    return datetime.now(UTC).date().isoformat()
-
-
-def _initialise(connection: sqlite3.Connection, budget: Budget, unit: Unit | None) -> None:
-    make_tables(connection)
-    connection.execute(
-        "INSERT INTO budget (id, epsilon, delta, rho, time, library, identifier) VALUES (1, ?, ?, ?, ?, ?, ?)",
-        (*map(fraction_text, budget), _today(), _library(), uuid.uuid4().hex),
-    )
-    if unit is not None:
-        _keep_unit(connection, unit)
-    connection.execute("COMMIT")
-
-
-def _keep_unit(connection: sqlite3.Connection, unit: Unit) -> None:
-    connection.execute("UPDATE budget SET unit = ?", (unit_text(unit),))
-
-
-def _charged_before(connection: sqlite3.Connection, run: str) -> tuple[int, str]:
-    """How many charges a run has, and the day on which it began: today, if it has none or is not named."""
-    n_charged, day = connection.execute(
-        "SELECT count(*), (SELECT time FROM entry WHERE run = ?1 ORDER BY id LIMIT 1) FROM entry WHERE run = ?1", (run,)
-    ).fetchone()
-    return n_charged, str(day)[:10] if n_charged and run else _today()
-
-
-def _read_state(connection: sqlite3.Connection, name: str) -> State:
-    known = "identifier, budget.unit" if check_tables(connection, name) > 1 else "NULL, NULL"
-    # One statement, so that budget and totals are of one moment.
-    row = connection.execute(
-        f"SELECT epsilon, delta, rho, spent_after, pure_after, rho_after, n_zcdp_after, {known} FROM budget"
-        " LEFT JOIN entry ON entry.id = (SELECT max(id) FROM entry)"
-    ).fetchone()
-    if row is None:
-        raise LedgerFormatError(f"{name} is a ledger without a budget: it is damaged.")
-    state = State(Budget(*(read_fraction(text, name) for text in row[:3])))
-    if known != "NULL, NULL":
-        unit = None if row[8] is None else read_unit(row[8], name)
-        state = state._replace(identifier=read_identifier(row[7], name), unit=unit)
-        if unit is None and row[3] is not None:
-            raise LedgerFormatError(f"{name} holds charges and does not say for whom: it is damaged.")
-    if row[3] is not None:
-        spent, pure, rho = (read_fraction(text, name) for text in row[3:6])
-        state = state._replace(totals=Totals(pure, rho, row[6]), spent=spent)
-    if not state.possible:
-        raise LedgerFormatError(f"{name} holds numbers that no ledger can: it is damaged. Take its budget as spent.")
-    return state
-
-
-def _entry(row: tuple[Any, ...], name: str) -> Entry:
-    entry = Entry(*row)
-    entry = entry._replace(amount=read_fraction(row[4], name), spent_after=read_fraction(row[5], name))
-    texts = (entry.run, entry.purpose, entry.time, entry.library)
-    if entry.amount == 0 or entry.measure not in ("pure", "zcdp") or not all(isinstance(text, str) for text in texts):
-        raise LedgerFormatError(f"{name} holds an entry that is none: it is damaged.")
-    return entry if entry.unit is None else entry._replace(unit=read_unit(entry.unit, name))
-
-
-@cache
-def _library() -> str:
-    from importlib.metadata import version
-
-    return version("recoup")

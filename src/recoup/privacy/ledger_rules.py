@@ -117,17 +117,7 @@ class State(NamedTuple):
         return delta and ordinary and counted and totals.fits(budget)
 
     def charged(self, prices: Iterable[Price], priced: Unit, name: str) -> State:
-        """The state after some charges, whether they fit or not.
-
-        Args:
-            prices: of the charges.
-            priced: the unit that they are for.
-            name: of the ledger, for errors.
-
-        Raises:
-            LedgerUnitError: they cannot be counted in the ledger's unit, or that is not known.
-            BudgetError: something is no price, or is of a measure that the budget does not take.
-        """
+        """The state after charges for the unit `priced`, whether they fit or not; `name` is what errors call it."""
         unit = self._unit_for(priced, name)
         totals = self.totals
         for price in prices:

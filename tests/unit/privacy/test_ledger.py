@@ -27,9 +27,8 @@ from recoup.errors import (
     ParameterError,
 )
 from recoup.privacy.ledger import Entry, Ledger
+from recoup.privacy.ledger_file import _raise_typed, read_fraction
 from recoup.privacy.ledger_rules import bounded
-from recoup.privacy.ledger_store import _raise_typed
-from recoup.privacy.ledger_tables import read_fraction
 from recoup.privacy.price import Price, epsilon_of_rho, rho_of
 from recoup.privacy.unit import Unit
 

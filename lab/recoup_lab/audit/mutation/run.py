@@ -35,19 +35,20 @@ TARGETS = (
     "src/recoup/transcript/continuation.py",
     "src/recoup/privacy/ledger.py",
     "src/recoup/privacy/ledger_rules.py",
-    "src/recoup/privacy/ledger_store.py",
-    "src/recoup/privacy/ledger_tables.py",
+    "src/recoup/privacy/ledger_file.py",
     "src/recoup/privacy/mechanism.py",
     *(
         f"src/recoup/queries/{name}.py"
         for name in ("__init__", "base", "cells", "counts", "gradient", "mixture", "moments")
     ),
+    "src/recoup/transcript/quote.py",
     "src/recoup/transcript/round.py",
     "src/recoup/transcript/transcript.py",
+    "src/recoup/privacy/statement.py",
     "src/recoup/privacy/unit.py",
 )
 _UNIT = (
-    *(f"privacy/test_{name}" for name in ("price", "ledger", "mechanism")),
+    *(f"privacy/test_{name}" for name in ("price", "ledger", "mechanism", "statement")),
     *(f"transcript/test_{name}" for name in ("context", "round", "transcript")),
     *(f"queries/test_{name}" for name in ("queries", "simple")),
     *(f"algorithms/test_{name}" for name in ("components", "lloyd", "logistic", "mixture")),
@@ -58,8 +59,11 @@ TESTS = (
     "tests/contract/test_queries.py",
     "tests/property/test_core.py",
     "tests/privacy/test_budget_totals.py",
+    "tests/privacy/test_continuation.py",
+    "tests/privacy/test_csv_unit.py",
     "tests/privacy/test_found_bugs.py",
     "tests/privacy/test_grid_neighbours.py",
+    "tests/privacy/test_ledger_units.py",
     "tests/privacy/test_neighbours.py",
     "tests/privacy/test_own_queries.py",
     "tests/golden/test_golden.py",
