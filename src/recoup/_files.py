@@ -1,4 +1,8 @@
-"""Files that are whole or not there: written under a temporary name, flushed to disk, then renamed."""
+"""Files that are whole or not there, and JSON as it is meant.
+
+A file is written under a temporary name, flushed to disk, then renamed. JSON has no name twice in an object, and no
+numbers that JSON does not have.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from recoup.errors import FileInUseError
 
@@ -21,13 +26,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Guarantees: after an interruption at any point the path holds the old file or the new one, never a part; the file
     has the permissions that an ordinary new file would have.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(Path(folder) / "a.txt") as temporary:
-    ...         _ = temporary.write_text("whole")
-    ...     (Path(folder) / "a.txt").read_text()
-    'whole'
     """
     target = Path(path)
     temporary = _temporary(target)
@@ -47,16 +45,6 @@ def appearing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Guarantees: never writes over a file, also where two processes ask for one path. After an interruption at any point
     the file is whole or not there.
-
-    Raises:
-        FileExistsError: it exists.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with appearing(Path(folder) / "a.txt") as temporary:
-    ...         _ = temporary.write_text("whole")
-    ...     (Path(folder) / "a.txt").read_text()
-    'whole'
     """
     target = Path(path)
     if os.path.lexists(target):
@@ -144,3 +132,22 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class TwiceError(ValueError):
+    """A JSON object holds a name twice; its text is the name."""
+
+
+def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object from its pairs, for `object_pairs_hook`; a name that stands twice is refused."""
+    value: dict[str, Any] = {}
+    for name, item in pairs:
+        if name in value:
+            raise TwiceError(name)
+        value[name] = item
+    return value
+
+
+def no_constants(name: str) -> float:
+    """Refuse NaN and infinities, for `parse_constant`."""
+    raise ValueError(f"{name} is not JSON")

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup._strict_json import TwiceError, no_constants, unique_names
+from recoup._files import TwiceError, no_constants, unique_names
 from recoup._validate import choice
 from recoup.algorithms.base import Algorithm, ImportedAlgorithm
 from recoup.algorithms.components import CovariancePCA, PowerPCA

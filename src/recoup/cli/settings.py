@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from recoup._strict_json import TwiceError, unique_names
+from recoup._files import TwiceError, unique_names
 from recoup.errors import BoundsError, MissingBoundsError, ParameterError
 
 _SUFFIXES = (".toml", ".json")

@@ -20,8 +20,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from recoup._files import write_whole
-from recoup._strict_json import no_constants, unique_names
+from recoup._files import no_constants, unique_names, write_whole
 from recoup.domain import domain_from_json
 from recoup.errors import RecoupError, TranscriptError, TranscriptFormatError, TranscriptVersionError
 from recoup.privacy.price import epsilon_of_rho, rounded_up
