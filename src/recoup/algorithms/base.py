@@ -15,7 +15,7 @@ import numpy as np
 
 from recoup.domain import Domain, uniform_points
 from recoup.errors import ParameterError
-from recoup.maxent.measure import first_support
+from recoup.maxent.support import first_support
 from recoup.queries.base import Array, FieldsAsJson
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round

@@ -14,27 +14,18 @@ from recoup._random import generator
 from recoup._validate import choice, positive_number, whole_number
 from recoup.errors import ParameterError, PostprocessDeclined
 from recoup.inference.diagnostics import Diagnostics, residuals_of
-from recoup.inference.evidence import Evidence, evidence_of
-from recoup.inference.generic import infer_generic, points_for
-from recoup.inference.guard import reasons_against
+from recoup.inference.evidence import Evidence, evidence_of, reasons_against
 from recoup.inference.inferred import InferredDataset
-from recoup.inference.joint import infer_joint
 from recoup.inference.judge import judge_measure, warn_of
+from recoup.inference.problem import points_for, problem_of
 from recoup.inference.record_walk import Reading, sample_records
 from recoup.inference.sampler import Chains
 from recoup.inference.support_walk import SAMPLED_POINTS, sample_support
-from recoup.maxent.explain import default_temperature, explain
-from recoup.maxent.measure import Measure, infer_measure
-from recoup.maxent.newton import Solution
+from recoup.maxent.measure import Measure, maxent
 from recoup.maxent.rounds import made_consistent, voronoi_cells_of
-from recoup.maxent.support import around_means, resampled
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
-from recoup.queries.counts import counts_in_cells
-from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
-
-_ROUGH_POINTS, _ROUGH_ROUNDS, _ROUGH_TOLERANCE = 3000, 2, 0.1
 
 
 def infer(
@@ -149,17 +140,17 @@ def _reading(evidence: Evidence, variance: float, target_scale: str, correction:
     return None
 
 
-def _consistency(transcript: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
+def _consistency(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
     start = time.perf_counter()
-    context = transcript.context
-    if not transcript.one_law:
+    context = evidence.context
+    if not evidence.one_law:
         raise ParameterError("consistency reads rounds with noise of one law only: use method='maxent'.")
-    cells, result = made_consistent(voronoi_cells_of(transcript.rounds), context)
+    cells, result = made_consistent(voronoi_cells_of(evidence.rounds), context)
     points, weights = cells[-1].means(context), cells[-1].counts
     seconds = {"consistency": time.perf_counter() - start}
-    misfits, log_likelihood = residuals_of(context, transcript.rounds, points, weights)
+    misfits, log_likelihood = residuals_of(context, evidence.rounds, points, weights)
     return _assembled(
-        transcript,
+        evidence,
         "consistency",
         points,
         weights,
@@ -175,55 +166,16 @@ def _consistency(transcript: Evidence, rng: np.random.Generator, asked: Settings
     )
 
 
-def _is_lloyd(transcript: Evidence) -> bool:
-    """Whether every round has absolute sums: then the means of the cells say where the support should be."""
-    return transcript.one_law and all(as_cells(r.query, "absolute") for r in transcript.rounds)
-
-
-def _has_means_alone(transcript: Evidence) -> bool:
+def _has_means_alone(evidence: Evidence) -> bool:
     """Whether the paper's sampler can read it: one release whose rounds are counts of cells, perhaps absolute sums."""
-    return len(transcript.parts) == 1 and all(as_cells(r.query, "none", "absolute") for r in transcript.rounds)
+    return len(evidence.parts) == 1 and all(as_cells(r.query, "none", "absolute") for r in evidence.rounds)
 
 
-def has_cells_alone(rounds: Sequence[Round]) -> bool:
-    """Whether every round counts records in cells, with or without sums: then the rows are those of the cells."""
-    return all(counts_in_cells(r.query) for r in rounds)
-
-
-def _measure(transcript: Evidence, rng: np.random.Generator, n_points: int) -> Measure:
-    """The maximum-entropy measure of rounds of any queries."""
-    if has_cells_alone(transcript.rounds) and len(transcript.parts) > 1:
-        return infer_joint(transcript, rng, n_points=n_points)
-    if has_cells_alone(transcript.rounds):
-        return infer_measure(
-            transcript.context,
-            transcript.rounds,
-            rng,
-            n_points=n_points,
-            strength=transcript.strength,
-            n_settling=transcript.parts[0].n_settling,
-        )
-    return infer_generic(transcript, rng, n_points=n_points)
-
-
-def _maximum_entropy(transcript: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
-    return (_maximum_entropy_of_lloyd if _is_lloyd(transcript) else _maximum_entropy_of_any)(
-        transcript, rng, asked.n_points
-    )
-
-
-def _maximum_entropy_of_any(transcript: Evidence, rng: np.random.Generator, n_points: int) -> InferredDataset:
-    clock = time.perf_counter()
-    measure = _measure(transcript, rng, n_points)
-    seconds = {"solver": time.perf_counter() - clock}
-    return _solved(transcript, measure.points, measure.weights, measure.solution, seconds)
-
-
-def _solved(
-    transcript: Evidence, points: Array, weights: Array, solution: Solution | None, seconds: dict[str, float]
-) -> InferredDataset:
+def _maximum_entropy(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
     """A maximum-entropy measure with its certificate; no solution means that there was nothing to explain."""
-    misfits, log_likelihood = residuals_of(transcript.context, transcript.rounds, points, weights)
+    measure, seconds = _measure(evidence, rng, asked.n_points)
+    solution = measure.solution
+    misfits, log_likelihood = residuals_of(evidence.context, evidence.rounds, measure.points, measure.weights)
     diagnostics = Diagnostics(
         seconds=seconds,
         residuals=misfits,
@@ -233,65 +185,51 @@ def _solved(
         gap_per_row=None if solution is None else solution.gap_per_row,
         n_iterations=None if solution is None else solution.n_steps,
     )
-    return _assembled(transcript, "maxent", points, weights, diagnostics)
+    return _assembled(evidence, "maxent", measure.points, measure.weights, diagnostics)
 
 
-def _maximum_entropy_of_lloyd(transcript: Evidence, rng: np.random.Generator, n_points: int) -> InferredDataset:
+def _measure(
+    evidence: Evidence, rng: np.random.Generator, n_points: int, *, around_means: bool = True
+) -> tuple[Measure, dict[str, float]]:
+    """The maximum-entropy measure of rounds of any queries, and the seconds of each stage."""
     clock = time.perf_counter()
-    context = transcript.context
-    cells, result = made_consistent(voronoi_cells_of(transcript.rounds), context)
-    total = max(1.0, result.total)
-    temperature = default_temperature(float(np.mean([c.count_scales.mean() for c in cells])), total)
-    seconds = {"consistency": time.perf_counter() - clock}
-    clock = time.perf_counter()
-    # A quick pass finds where the mass is; a support around the means alone overstates the spread of clusters.
-    n_rough = min(n_points, _ROUGH_POINTS)
-    points = around_means(cells, context, n_rough, rng)
-    base = np.full(n_rough, total / n_rough)
-    late = transcript.rounds[-_ROUGH_ROUNDS:]
-    rough = explain(late, points, base, temperature=temperature, tolerance=_ROUGH_TOLERANCE)
-    n_new = n_points // 4
-    moved = resampled(points, rough.measure, context, n_points - n_new, rng)
-    points = np.concatenate([around_means(cells, context, n_new, rng), moved])
-    base = np.full(n_points, total / n_points)
-    solution = explain(transcript.rounds, points, base, temperature=temperature)
-    seconds["solver"] = time.perf_counter() - clock
-    return _solved(transcript, points, solution.measure, solution, seconds)
+    problem = problem_of(evidence, rng, n_points=n_points, around_means=around_means)
+    measure = maxent(problem)
+    stages = dict(problem.seconds)
+    return measure, stages | {"solver": time.perf_counter() - clock - sum(stages.values())}
 
 
-def _sampled(transcript: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
+def _sampled(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
     """By the paper's sampler, or on a support where there is nothing for it to read."""
     if asked.reading is not None:
-        found = sample_records(transcript, rng, asked.reading, asked.chains)
+        found = sample_records(evidence, rng, asked.reading, asked.chains)
     else:
-        clock = time.perf_counter()
-        measure = _measure(transcript, rng, min(asked.n_points, SAMPLED_POINTS))
-        seconds = {"solver": time.perf_counter() - clock}
-        found = sample_support(transcript, measure, rng, asked.chains)
+        measure, seconds = _measure(evidence, rng, min(asked.n_points, SAMPLED_POINTS), around_means=False)
+        found = sample_support(evidence, measure, rng, asked.chains)
         found = found._replace(diagnostics=replace(found.diagnostics, seconds=seconds | found.diagnostics.seconds))
-    return _assembled(transcript, "mcmc", found.points, found.weights, found.diagnostics, found.draws)
+    return _assembled(evidence, "mcmc", found.points, found.weights, found.diagnostics, found.draws)
 
 
 def _assembled(
-    transcript: Evidence,
+    evidence: Evidence,
     method: str,
     points: Array,
     weights: Array,
     diagnostics: Diagnostics,
     draws: Sequence[Array] = (),
 ) -> InferredDataset:
-    domain = transcript.context.domain
+    domain = evidence.context.domain
     return InferredDataset(
         points=domain.from_unit(points),
         weights=weights,
         columns=domain.columns,
         method=method,
-        simulated=transcript.simulated,
-        privacy=transcript.privacy,
-        sources=transcript.sources,
+        simulated=evidence.simulated,
+        privacy=evidence.privacy,
+        sources=evidence.sources,
         draws=tuple(domain.from_unit(points) for points in draws),
         diagnostics=diagnostics,
-        verdict=judge_measure(transcript, points, weights, method=method),
+        verdict=judge_measure(evidence, points, weights, method=method),
     )
 
 
@@ -315,12 +253,12 @@ def register_method(name: str, function: Callable[[Evidence, np.random.Generator
     if name in _OWN:
         raise ParameterError(f"the method {name!r} is Recoup's own: choose another name.")
 
-    def inferred(transcript: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
+    def inferred(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
         clock = time.perf_counter()
-        points, weights = function(transcript, rng, asked.n_points)
+        points, weights = function(evidence, rng, asked.n_points)
         seconds = {name: time.perf_counter() - clock}
-        misfits, log_likelihood = residuals_of(transcript.context, transcript.rounds, points, weights)
+        misfits, log_likelihood = residuals_of(evidence.context, evidence.rounds, points, weights)
         diagnostics = Diagnostics(seconds=seconds, residuals=misfits, log_likelihood=log_likelihood, converged=True)
-        return _assembled(transcript, name, points, weights, diagnostics)
+        return _assembled(evidence, name, points, weights, diagnostics)
 
     METHODS[name] = inferred

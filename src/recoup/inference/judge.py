@@ -21,7 +21,7 @@ from recoup.inference.inferred import InferredDataset
 from recoup.inference.misfit import Misfit, misfits_of
 from recoup.inference.verdict import Place, Reason, Verdict, notes_of, reasons_of, surprises_of
 from recoup.maxent.clusters import Clusters, Sizes, WeightedPoints, sizes_by_counts
-from recoup.maxent.measure import infer_measure
+from recoup.maxent.readings import infer_measure
 from recoup.maxent.records import records_of
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery, as_cells

@@ -20,10 +20,11 @@ from recoup._validate import probability, whole_number
 from recoup.errors import ParameterError
 from recoup.inference.diagnostics import expected_answer
 from recoup.inference.evidence import evidence_of
-from recoup.inference.infer import has_cells_alone, infer
+from recoup.inference.infer import infer
+from recoup.inference.problem import has_cells_alone
 from recoup.maxent.clusters import WeightedPoints
-from recoup.maxent.explain import default_temperature, explain
-from recoup.maxent.measure import infer_measure
+from recoup.maxent.measure import explained
+from recoup.maxent.readings import infer_measure, temperature_of_means
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
 from recoup.transcript.round import Round
@@ -147,6 +148,7 @@ def clumped(transcript: Transcript, data: WeightedPoints, n_clumps: int, rng: np
         [(1 - _SMOOTH_WEIGHT) * total / n_clumped, _SMOOTH_WEIGHT * total / n_smooth], [n_clumped, n_smooth]
     )
     count_scale = float(np.mean([answered.scales[0] for answered in transcript.rounds]))
-    temperature = default_temperature(count_scale, total)
-    solution = explain(transcript.rounds, points, base, temperature=temperature, tolerance=_CLUMP_TOLERANCE)
-    return WeightedPoints(points, solution.measure)
+    temperature = temperature_of_means(count_scale, total)
+    rounds, tolerance = transcript.rounds, _CLUMP_TOLERANCE
+    measure = explained(context, rounds, points, total, base=base, temperature=temperature, tolerance=tolerance)
+    return WeightedPoints(points, measure.weights)

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recoup.domain import Domain
-from recoup.queries.base import Array
+from recoup.queries.base import Array, Partition
 from recoup.queries.counts import GridQuery
+from recoup.transcript.round import Round
 
+_MOST_ROWS = 600
 _MERGED_COLUMNS = 3
 # Records are kept inside a ball by a little less than this part of its radius: a cell that only touches it is empty.
 _INSIDE = 1.0 - 2.0**-42
@@ -114,3 +116,40 @@ def blocks_of_cells(counts: Array, n_blocks: int) -> NDArray[np.int64]:
     for block, box in enumerate([*closed, *(item[2] for item in sorted(open_blocks))]):
         labels[tuple(slice(*ends) for ends in box)] = block
     return labels.ravel()
+
+
+def coarse_rows(
+    domain: Domain, query: GridQuery, answered: Round, points: Array, total: float
+) -> tuple[Partition, Array, Array]:
+    """The rows of a grid on a support, with what was measured in each of their blocks and the scale of its noise."""
+    reachable, noisy = reachable_cells(query, domain), answered.noisy
+    blocks = coarse_cells(query, likely_counts(domain, query, noisy, total), _MOST_ROWS)
+    sums = np.bincount(blocks[reachable], noisy[reachable], minlength=query.size)
+    n_merged = np.bincount(blocks[reachable], minlength=query.size)
+    used, cells = np.unique(blocks[query.marginal.cells(points)], return_inverse=True)
+    # The sum of several noises is treated as one of the same kind with the same variance. Rounding can put a point of
+    # the domain's edge into a cell that no record reaches: its row is a count of nothing.
+    scale = float(answered.scales[0]) * np.sqrt(np.maximum(n_merged[used], 1))
+    if answered.imported is not None:
+        squares = np.bincount(blocks[reachable], answered.scales[reachable] ** 2, minlength=query.size)
+        scale = np.sqrt(np.maximum(squares[used], answered.scales.min() ** 2))
+    return Partition(cells=cells.ravel(), n_cells=len(used)), np.asarray(sums[used], np.float64), scale
+
+
+def likely_counts(domain: Domain, query: GridQuery, noisy: Array, total: float) -> Array:
+    """Counts of a grid's cells that are not negative and add up to the total; none where no record can be."""
+    reachable = reachable_cells(query, domain)
+    counts = np.zeros(len(noisy))
+    counts[reachable] = denoised(noisy[reachable], total)
+    return counts
+
+
+def denoised(noisy: Array, total: float) -> Array:
+    """The nearest counts that are not negative and add up to the total.
+
+    >>> denoised(np.array([3.0, -1.0, 2.0]), 4.0)
+    array([2.5, 0. , 1.5])
+    """
+    descending = -np.sort(-noisy)
+    shifts = (np.cumsum(descending) - total) / np.arange(1, noisy.size + 1)
+    return np.asarray(np.maximum(noisy - shifts[np.nonzero(descending > shifts)[0][-1]], 0.0))

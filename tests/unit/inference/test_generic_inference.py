@@ -10,13 +10,12 @@ import recoup
 from recoup.algorithms.components import PowerPCA
 from recoup.algorithms.registry import ALGORITHMS, algorithm_from_json
 from recoup.errors import ParameterError
-from recoup.inference.evidence import evidence_of
-from recoup.inference.generic import infer_generic, pseudo_records, support_of
-from recoup.inference.guard import reasons_against
+from recoup.inference.evidence import evidence_of, reasons_against
+from recoup.inference.problem import by_algorithms, pseudo_records, support_of
 from recoup.inference.record_walk import Target
 from recoup.inference.sampler import MAX_TRACE, Chains, run_chain, trace_stride, whole_parts
 from recoup.inference.support_walk import SupportTarget, SupportWalk, sample_chains_on_support
-from recoup.maxent.explain import noise_of
+from recoup.maxent.measure import maxent
 from recoup.maxent.newton import solve
 from recoup.maxent.rounds import voronoi_cells_of
 from recoup.maxent.rows import dense_rows
@@ -52,6 +51,10 @@ def test_rows_of_several_blocks_stand_side_by_side():
     found = dense_rows([*blocks, sparse], 30)
     expected = [*(dense(query, points) for query in chosen), sparse.toarray()]
     np.testing.assert_array_equal(found, np.concatenate(expected, axis=1))
+
+
+def noise_of(rounds):
+    return np.concatenate([np.full(r.query.size, r.mechanism) for r in rounds])
 
 
 def test_rows_in_blocks_are_the_rows():
@@ -268,7 +271,7 @@ def test_rounds_of_both_laws_are_read_together():
     ]
     evidence = evidence_of(parts)
     assert not evidence.one_law
-    measure = infer_generic(evidence, np.random.default_rng(0), n_points=400)
+    measure = maxent(by_algorithms(evidence, np.random.default_rng(0), n_points=400))
     assert measure.solution.converged
     inferred = recoup.infer(parts, "mcmc", random_state=0, n_points=300, n_steps=2000)
     for weighted in (measure.points, measure.weights), (BOX.to_unit(inferred.points), inferred.weights):

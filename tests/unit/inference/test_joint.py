@@ -22,9 +22,10 @@ from recoup.cli.app import app
 from recoup.cli.exits import ExitCode
 from recoup.errors import ParameterError, UnreadableFileError
 from recoup.inference.evidence import evidence_of, joint_privacy, privacy_of
-from recoup.inference.joint import base_looks, has_means, infer_joint
+from recoup.inference.problem import problem_of
 from recoup.kernels.weighted_kmeans import weighted_inertia
-from recoup.maxent.measure import infer_measure
+from recoup.maxent.measure import maxent
+from recoup.maxent.readings import base_looks, has_means, infer_measure
 from recoup.privacy.statement import IMPORTED, NOT_PRIVATE
 from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.report.page import report_content
@@ -224,7 +225,7 @@ def test_the_joint_path_is_for_several_releases_only():
     alone = infer_measure(evidence.context, evidence.rounds, np.random.default_rng(0), n_points=1000)
     inferred = recoup.infer(part, random_state=0, n_points=1000)
     np.testing.assert_array_equal(alone.weights, inferred.weights)
-    joint = infer_joint(evidence_of([part, released("grid", seed=1)]), np.random.default_rng(0), n_points=1000)
+    joint = maxent(problem_of(evidence_of([part, released("grid", seed=1)]), np.random.default_rng(0), n_points=1000))
     assert not np.array_equal(joint.weights, alone.weights)
 
 

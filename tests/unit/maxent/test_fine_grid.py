@@ -7,7 +7,8 @@ from cases import domains, extreme_rows
 from recoup import Box, GridKMeans, L1Ball, infer, release
 from recoup.curator.source import open_source
 from recoup.maxent.fine_grid import blocks_of_cells, coarse_cells, reachable_cells
-from recoup.maxent.measure import infer_measure, observations
+from recoup.maxent.measure import observations
+from recoup.maxent.readings import infer_measure
 from recoup.queries.counts import GridQuery
 
 

@@ -19,7 +19,8 @@ from recoup.algorithms.kmeans.base import ClusteringAlgorithm, checked_clusters
 from recoup.errors import ParameterError
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
 from recoup.maxent.clusters import without_doubtful_clusters
-from recoup.maxent.measure import Measure, infer_measure, total_of, weighted_quantile
+from recoup.maxent.measure import Measure, total_of, weighted_quantile
+from recoup.maxent.readings import infer_measure
 from recoup.queries.base import MAX_SIZE, Array, Query, check_size
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery

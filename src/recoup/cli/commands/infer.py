@@ -86,8 +86,7 @@ def infer(
     from recoup.algorithms.base import column_names
     from recoup.cli import output as out
     from recoup.cli.progress import Progress
-    from recoup.inference.evidence import evidence_of, joint_privacy
-    from recoup.inference.guard import reasons_against
+    from recoup.inference.evidence import evidence_of, joint_privacy, reasons_against
     from recoup.inference.infer import infer as read
     from recoup.inference.judge import doubtful, judge
     from recoup.report.sections.answer import answer_of, has_clusters, inferred_in_short, named_answer

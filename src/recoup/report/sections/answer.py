@@ -12,8 +12,7 @@ import numpy as np
 from recoup.algorithms.base import Algorithm, ImportedAlgorithm, Weighted, column_names
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import TranscriptFormatError
-from recoup.inference.evidence import evidence_of
-from recoup.inference.guard import reasons_against
+from recoup.inference.evidence import evidence_of, reasons_against
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.refit import refit
 from recoup.maxent.measure import weighted_quantile
