@@ -88,7 +88,7 @@ def test_many_cells_in_many_columns_are_explained(kind):
     assert transcript.rounds[0].query.size == 5**8
     measure = infer_measure(transcript.context, transcript.rounds, rng, n_points=2000)
     blocks, observed, scales, _ = observations(transcript.context, transcript.rounds, measure.points, 20_000.0)
-    assert sum(block.size for block in blocks) == len(observed) == len(scales) <= 600
+    assert sum(block.shape[1] for block in blocks) == len(observed) == len(scales) <= 600
     assert (scales > 0).all()
     assert measure.solution.converged
     # What is read agrees with the cells it was read from.
