@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 _WHAT, _OUTPUT = "What to run", "Output"
-# Written out, since the help must not import what it describes; a test holds them to the lists.
+# Written out, since the help must not import what it describes; a test holds them to the lists. An algorithm that the
+# library learns follows them.
 SET_NAMES = "s1, adult, tiger, image_house, gowalla, lifesci"
 METHOD_NAMES = (
     "dpkm, avg2, consistency, mcmc, mcmc-noise, maxent, recoup, eugkm, hybrid, gupt, privgene, data-free, non-private"

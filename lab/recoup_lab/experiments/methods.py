@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from recoup.algorithms.kmeans.base import spread_centers
+from recoup.algorithms.registry import choices
 from recoup.domain import Array
 from recoup.errors import ParameterError
 from recoup.inference.infer import infer
@@ -81,8 +83,8 @@ def method(
     return add
 
 
-def _inferred(run: Run, how: str, **choices: Any) -> Array:
-    inferred = infer(run.transcript, how, random_state=run.seed, warn=False, **choices)
+def _inferred(run: Run, how: str, **settings: Any) -> Array:
+    inferred = infer(run.transcript, how, random_state=run.seed, warn=False, **settings)
     return refit(run.transcript, inferred, random_state=run.seed)
 
 
@@ -121,29 +123,15 @@ def _maxent(run: Run) -> Array:
     return _inferred(run, "maxent")
 
 
-@method("recoup", "Recoup, default")
-def _recoup(run: Run) -> Array:
-    return np.asarray(run.fit().cluster_centers_)
+def _fitted(run: Run, **settings: Any) -> Array:
+    return np.asarray(run.fit(**settings).cluster_centers_)
 
 
-@method("eugkm", "EUGkM")
-def _eugkm(run: Run) -> Array:
-    return np.asarray(run.fit(algorithm="grid", postprocess="none").cluster_centers_)
-
-
-@method("hybrid", "hybrid")
-def _hybrid(run: Run) -> Array:
-    return np.asarray(run.fit(algorithm="hybrid", postprocess="none").cluster_centers_)
-
-
-@method("gupt", "GUPT")
-def _gupt(run: Run) -> Array:
-    return np.asarray(run.fit(algorithm="gupt").cluster_centers_)
-
-
-@method("privgene", "PrivGene")
-def _privgene(run: Run) -> Array:
-    return np.asarray(run.fit(algorithm="privgene").cluster_centers_)
+method("recoup", "Recoup, default")(_fitted)
+method("eugkm", "EUGkM")(partial(_fitted, algorithm="grid", postprocess="none"))
+method("hybrid", "hybrid")(partial(_fitted, algorithm="hybrid", postprocess="none"))
+method("gupt", "GUPT")(partial(_fitted, algorithm="gupt"))
+method("privgene", "PrivGene")(partial(_fitted, algorithm="privgene"))
 
 
 @method("data-free", "spread, no data", varies="seed")
@@ -159,3 +147,10 @@ def _non_private(run: Run) -> Array:
 
     found = KMeans(run.n_clusters, n_init=10, random_state=0).fit(run.domain.to_unit(run.data.rows))
     return run.from_unit(found.cluster_centers_)
+
+
+# An algorithm that the library learns takes part at once. The others do under the paper's names: adaptive as "recoup",
+# lloyd as "dpkm" and all that reads its transcript.
+for _name, _entry in choices("kmeans").items():
+    if _name not in ("adaptive", "grid", "hybrid", "lloyd"):
+        method(_name, _entry.description)(partial(_fitted, algorithm=_name, postprocess="none"))

@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from recoup._files import exclusive
+from recoup.algorithms.registry import choices
 from recoup.cli.app import app
 from recoup.errors import DataError, FileInUseError, ParameterError
 from recoup_lab.commands import experiment as command
@@ -387,6 +388,8 @@ def test_the_example_of_the_documentation_runs(tmp_path, extension):
 
 def test_the_help_names_what_is_on_the_lists():
     assert command.SET_NAMES.split(", ") == list(SETS)
-    assert command.METHOD_NAMES.split(", ") == list(METHODS)
+    named = command.METHOD_NAMES.split(", ")
+    assert list(METHODS)[: len(named)] == named
+    assert set(METHODS) - set(named) == set(choices("kmeans")) - {"adaptive", "grid", "hybrid", "lloyd"}
     text = " ".join(CliRunner().invoke(app, ["experiment", "paper", "--help"]).stdout.split())
     assert "NOT PRIVATE" in text
