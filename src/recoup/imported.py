@@ -28,8 +28,8 @@ from recoup.errors import ParameterError, RecoupError, TranscriptFormatError
 from recoup.privacy.statement import IMPORTED_NEIGHBOURS, NEIGHBOURS
 from recoup.queries import query_from_json
 from recoup.queries.base import Array, Query
-from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery, HistogramQuery
+from recoup.queries.cells import VoronoiQuery, as_cells
+from recoup.queries.counts import counts_in_cells
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
@@ -232,7 +232,7 @@ def _query_from_json(value: object, domain: Domain, units: Units) -> Query:
         centers = np.array(_unit_centers(value, domain))
         return query_from_json({**value, "centers": centers.tolist()})
     query = query_from_json(value)
-    if units == "user" and not isinstance(query, VoronoiQuery | GridQuery | HistogramQuery):
+    if units == "user" and not counts_in_cells(query):
         raise ParameterError(f'{query.type_name} is read in the unit domain only: give it with units="unit".')
     return query
 
@@ -279,8 +279,8 @@ def _sums_in_unit(context: Context, found: Round) -> Round:
     A record x of a column is m + h u there, so a sum is m times a count plus h times the sum of u. The count that is
     taken off is noisy: its noise joins that of the sum, treated as one noise of the same kind and variance.
     """
-    query = found.query
-    if not isinstance(query, VoronoiQuery) or query.sums == "none":
+    query = as_cells(found.query, "absolute", "relative")
+    if query is None:
         return found
     k, shape = query.n_cells, query.centers.shape
     low, high = np.array(context.domain.low), np.array(context.domain.high)
@@ -307,8 +307,8 @@ def _check_possible(context: Context, found: Round, units: Units) -> None:
     anywhere, and such a cell then counts nothing but noise. A count below zero by as many scales is wrong in another
     way and says nothing here.
     """
-    if isinstance(found.query, VoronoiQuery):
-        _check_cells(context, found, found.query, units)
+    if query := as_cells(found.query):
+        _check_cells(context, found, query, units)
         return
     blocks, room = found.query.sensitivity(context.domain).blocks, _BEYOND_NOISE * found.scales
     counting = next((block for block in blocks if block.total), None)
@@ -361,10 +361,9 @@ def _algorithm(
     context: Context, given: Algorithm | Mapping[str, Any] | str | None, rounds: tuple[Round, ...]
 ) -> Algorithm:
     if given is None:
-        cells = {r.query.n_cells for r in rounds if isinstance(r.query, VoronoiQuery) and r.query.sums == "absolute"}
-        same = len(cells) == 1 and all(isinstance(r.query, VoronoiQuery) for r in rounds)
-        last = rounds[-1].query
-        means = isinstance(last, VoronoiQuery) and last.sums == "absolute"
+        cells = {query.n_cells for r in rounds if (query := as_cells(r.query, "absolute"))}
+        same = len(cells) == 1 and all(as_cells(r.query) for r in rounds)
+        means = as_cells(rounds[-1].query, "absolute")
         return KMeans(n_clusters=cells.pop(), n_rounds=len(rounds)) if same and means else ImportedAlgorithm()
     if isinstance(given, str):
         return ImportedAlgorithm(name=given)

@@ -20,7 +20,7 @@ from recoup.algorithms.base import Algorithm, column_names
 from recoup.algorithms.tilted import tilted_support
 from recoup.errors import ParameterError
 from recoup.maxent.measure import total_of
-from recoup.queries.base import Array, check_size
+from recoup.queries.base import Array, check_size, of_kind
 from recoup.queries.gradient import LARGEST_COEFFICIENT, LogisticGradientQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
@@ -163,16 +163,15 @@ class LogisticRegression(Algorithm):
 
     def _stepped(self, context: Context, rounds: Sequence[Round]) -> Array:
         last = rounds[-1]
-        if not isinstance(last.query, LogisticGradientQuery):
-            raise ParameterError("only a round of gradients leads to a next iterate.")
+        query = of_kind(last.query, LogisticGradientQuery, "only a round of gradients leads to a next iterate.")
         # A total below its own noise says nothing: without this floor one step could go anywhere.
         precision = sum(1.0 / answered.noise.deviation(answered.scales[0]) ** 2 for answered in rounds)
         mean = last.noisy[1:] / max(total_of(context, rounds), 1.0 / np.sqrt(precision))
-        size = float(np.abs(mean).sum() if last.query.norm == 1 else np.sqrt((mean**2).sum()))
-        if size > last.query.clip:  # no mean of clipped gradients is longer
-            mean = mean * (last.query.clip / size)
+        size = float(np.abs(mean).sum() if query.norm == 1 else np.sqrt((mean**2).sum()))
+        if size > query.clip:  # no mean of clipped gradients is longer
+            mean = mean * (query.clip / size)
         rate = self.step_size / _reach(context, 2) ** 2
-        moved = last.query.coefficients - rate * mean
+        moved = query.coefficients - rate * mean
         moved[:-1] /= 1.0 + rate * self.l2  # the penalty's own step is implicit, so that it never overshoots
         return np.asarray(np.clip(moved, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT))
 

@@ -19,7 +19,7 @@ from recoup.algorithms.base import Algorithm, column_names
 from recoup.algorithms.kmeans.base import spread_centers
 from recoup.domain import uniform_points
 from recoup.errors import ParameterError
-from recoup.queries.base import MAX_SIZE, Array, check_size
+from recoup.queries.base import MAX_SIZE, Array, check_size, of_kind
 from recoup.queries.mixture import MixtureQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
@@ -292,9 +292,7 @@ def _total(rounds: Sequence[Round]) -> float:
 
 
 def _mixture_query(answered: Round) -> MixtureQuery:
-    if not isinstance(answered.query, MixtureQuery):
-        raise ParameterError("only a round of a mixture query has an M step.")
-    return answered.query
+    return of_kind(answered.query, MixtureQuery, "only a round of a mixture query has an M step.")
 
 
 def _state_of(answered: Round) -> Mixture:

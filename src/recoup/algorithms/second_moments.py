@@ -10,7 +10,7 @@ import numpy as np
 from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.maxent.measure import total_of
-from recoup.queries.base import Array
+from recoup.queries.base import Array, of_kind
 from recoup.queries.moments import MomentsQuery, PowerQuery
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round
@@ -94,9 +94,7 @@ def pooled(context: Context, rounds: Sequence[Round]) -> Total:
 def noisy_spread(context: Context, rounds: Sequence[Round]) -> Spread:
     """The mean and the centred second moments of a round of `MomentsQuery`, as released: not necessarily positive."""
     n_records, mean = pooled(context, rounds)
-    query = rounds[-1].query
-    if not isinstance(query, MomentsQuery):
-        raise ParameterError("only a round of all second moments has a covariance.")
+    query = of_kind(rounds[-1].query, MomentsQuery, "only a round of all second moments has a covariance.")
     second = query.matrix(rounds[-1].noisy[rounds[-1].block("product", context)])
     return Spread(mean, second / n_records - np.outer(mean, mean))
 
@@ -110,9 +108,7 @@ def centred_products(context: Context, answered: Round, total: Total) -> Array:
 
 def directions_of(answered: Round) -> Array:
     """The directions, (d, p), that a round of a power iteration asked for."""
-    if not isinstance(answered.query, PowerQuery):
-        raise ParameterError("only a round of a power iteration has directions.")
-    return answered.query.directions
+    return of_kind(answered.query, PowerQuery, "only a round of a power iteration has directions.").directions
 
 
 class Trace(NamedTuple):

@@ -21,7 +21,7 @@ from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
 from recoup.maxent.clusters import without_doubtful_clusters
 from recoup.maxent.measure import Measure, total_of, weighted_quantile
 from recoup.maxent.readings import infer_measure
-from recoup.queries.base import MAX_SIZE, Array, Query, check_size
+from recoup.queries.base import MAX_SIZE, Array, Query, check_size, of_kind
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.transcript.context import Context, Request
@@ -263,8 +263,7 @@ def _rival(measure: Measure, settled: Clustering, rng: np.random.Generator) -> A
 
 def _explained_squares(answered: Round) -> float:
     """How much of the records' variance the cells of a round explain, by their counts and means as measured."""
-    query = answered.query
-    assert isinstance(query, VoronoiQuery)
+    query = of_kind(answered.query, VoronoiQuery)
     k, d = query.centers.shape
     counts = np.maximum(answered.noisy[:k], 1.0)
     shares = counts / counts.sum()

@@ -19,7 +19,7 @@ from recoup.errors import ParameterError
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
 from recoup.maxent.clusters import without_doubtful_clusters
 from recoup.queries.base import MAX_SIZE, Array
-from recoup.queries.cells import VoronoiQuery
+from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round
 
@@ -78,8 +78,8 @@ class ClusteringAlgorithm(Algorithm):
 
         if self.has_iterates and wanted == self.n_clusters:
             best = min(best, from_centers(self.estimate(context, rounds)), key=lambda clustering: clustering.inertia)
-        asked = rounds[-1].query if rounds else None
-        if isinstance(asked, VoronoiQuery) and asked.sums == "relative" and asked.n_cells == wanted:
+        asked = as_cells(rounds[-1].query if rounds else None, "relative")
+        if asked is not None and asked.n_cells == wanted:
             # The means of these cells were measured; those of other clusters are only inferred.
             measured = from_centers(asked.centers)
             if best.inertia > _CLEARLY_BETTER * measured.inertia:

@@ -22,9 +22,9 @@ from recoup.errors import ParameterError
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.maxent.fine_grid import reachable_cells
 from recoup.maxent.measure import total_of
-from recoup.queries.base import MAX_SIZE, Array
+from recoup.queries.base import MAX_SIZE, Array, of_kind
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery
+from recoup.queries.counts import GridQuery, as_grid
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
 
@@ -185,12 +185,12 @@ def centers_of_grid(context: Context, rounds: Sequence[Round], n_clusters: int) 
     if not rounds:
         raise ParameterError("there is no estimate before the first round.")
     rng = np.random.default_rng(0)
-    answered = next((r for r in rounds if isinstance(r.query, GridQuery)), None)
+    answered = next((r for r in rounds if as_grid(r.query)), None)
     if answered is None:
         return spread_centers(context.domain, n_clusters, rng)
-    assert isinstance(answered.query, GridQuery)
-    sides, noisy = answered.query.sides, answered.noisy
-    cells = np.flatnonzero(reachable_cells(answered.query, context.domain))
+    grid = of_kind(answered.query, GridQuery)
+    sides, noisy = grid.sides, answered.noisy
+    cells = np.flatnonzero(reachable_cells(grid, context.domain))
     if np.count_nonzero(noisy[cells] > 0.0) > n_clusters:
         cells = cells[noisy[cells] > 0.0]
     else:

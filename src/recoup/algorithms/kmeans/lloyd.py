@@ -13,7 +13,7 @@ from recoup._validate import whole_number
 from recoup.algorithms.kmeans.base import ClusteringAlgorithm, checked_clusters, spread_centers
 from recoup.errors import ParameterError
 from recoup.queries.base import Array, check_size
-from recoup.queries.cells import VoronoiQuery
+from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
 
@@ -67,8 +67,8 @@ class KMeans(ClusteringAlgorithm):
 
 def noisy_means(context: Context, answered: Round) -> Array:
     """The centre of each cell of a round with absolute sums; a cell with a noisy count below 1 keeps its old centre."""
-    query = answered.query
-    if not isinstance(query, VoronoiQuery) or query.sums != "absolute":
+    query = as_cells(answered.query, "absolute")
+    if query is None:
         raise ParameterError("only a round of counts and absolute sums has means.")
     noisy = answered.noisy
     counts, sums = noisy[: query.n_cells], noisy[query.n_cells :].reshape(query.centers.shape)
