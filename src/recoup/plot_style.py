@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from recoup.domain import Array
 from recoup.errors import ParameterError
 from recoup.privacy.statement import NOT_PRIVATE
 
@@ -79,10 +82,25 @@ def checked_pair(pair: tuple[int, int], n_columns: int) -> tuple[int, int]:
     return i, j
 
 
-def axis_name(columns: Sequence[str] | None, j: int) -> str:
-    """The name of a column as a label."""
+def _axis_name(columns: Sequence[str] | None, j: int) -> str:
     # A dollar sign would start a formula.
     return f"column {j}" if columns is None else str(columns[j]).replace("$", r"\$")
+
+
+def coordinates(points: Array, pair: tuple[int, int]) -> tuple[Array, Array]:
+    """Two columns of points; a single one lies along a line."""
+    if points.shape[1] == 1:
+        return points[:, 0], np.zeros(len(points))
+    i, j = checked_pair(pair, points.shape[1])
+    return points[:, i], points[:, j]
+
+
+def label_axes(ax: Any, n_columns: int, columns: Sequence[str] | None, pair: tuple[int, int] = (0, 1)) -> None:
+    """Name the axes by their columns; of a single column only the one that it lies along."""
+    x, y = pair if n_columns > 1 else (0, None)
+    ax.set_xlabel(_axis_name(columns, x))
+    if y is not None:
+        ax.set_ylabel(_axis_name(columns, y))
 
 
 def marked(ax: Any, simulated: bool) -> Any:

@@ -1,11 +1,12 @@
-"""Pictures of what was released: every function takes an axes and a thing, draws, and returns the axes.
+"""Pictures of what was released, how sure it is and how well it fits: each draws a thing on an axes and returns it.
 
 Kinds of centres differ in shape and colour. What simulated noise made says NOT PRIVATE in the picture itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,9 @@ from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.domain import Array
 from recoup.errors import ParameterError
+from recoup.inference.diagnostics import ABSOLUTE_NOISE, fit_of_blocks
+from recoup.inference.inferred import InferredDataset
+from recoup.inference.intervals import Intervals
 from recoup.inference.refit import refit
 from recoup.plot_style import (
     BLUE,
@@ -24,14 +28,14 @@ from recoup.plot_style import (
     PURPLE,
     RED,
     SKY,
-    axis_name,
     checked_pair,
+    coordinates,
+    label_axes,
     legend_below,
     marked,
     new_figure,
     png,
 )
-from recoup.plots_fit import plot_intervals, plot_residuals, plot_trace, plot_wcss
 from recoup.queries.cells import as_cells
 from recoup.transcript.transcript import Transcript
 
@@ -43,6 +47,7 @@ _CENTER_STYLES: dict[str, dict[str, Any]] = {
     "start": {"marker": "s", "facecolors": "white", "edgecolors": "#555555", "linewidths": 1.0, "s": 26, "zorder": 3},
     "last": {"marker": "D", "color": BLUE, "edgecolors": "white", "linewidths": 0.8, "s": 44, "zorder": 4},
 }
+_LINES = tuple(zip((BLUE, RED, GREEN, ORANGE, PURPLE, SKY), "oXDs^v", ("-", "--", "-.", ":", "-", "--"), strict=True))
 
 
 def plot_centers(
@@ -74,10 +79,12 @@ def plot_centers(
     'x'
     """
     centers = np.asarray(centers, dtype=np.float64)
-    x, y = _coordinates(centers, pair)
+    x, y = coordinates(centers, pair)
     # A centre may lie on the very edge of the bounds, and is to be seen whole there too.
     ax.scatter(x, y, label=label, clip_on=False, **_CENTER_STYLES[kind])
-    _label_axes(ax, centers.shape[1], columns, pair)
+    label_axes(ax, centers.shape[1], columns, pair)
+    if centers.shape[1] == 1:
+        ax.set_yticks([])
     return marked(ax, simulated)
 
 
@@ -102,7 +109,7 @@ def plot_density(ax: Any, rows: ArrayLike, *, pair: tuple[int, int] = (0, 1), ex
     rows = np.asarray(rows, dtype=np.float64)
     left, right, bottom, top = extent
     greys = LinearSegmentedColormap.from_list("light", ["#E4E7EB", "#8A929C"])
-    x, y = _coordinates(rows, pair)
+    x, y = coordinates(rows, pair)
     ax.hexbin(x, y, gridsize=70, bins="log", mincnt=1, cmap=greys, extent=tuple(extent), linewidths=0.1, zorder=1)
     ax.set_xlim(left, right)
     ax.set_ylim(bottom, top)
@@ -139,7 +146,7 @@ def plot_rounds(ax: Any, transcript: Transcript, *, pair: tuple[int, int] = (0, 
         ax.scatter(lines[0, :, 0], np.zeros(lines.shape[1]), label="start, without data", **_CENTER_STYLES["start"])
         last = np.full(lines.shape[1], rounds[-1])
         ax.scatter(lines[-1, :, 0], last, label="last iterate", **_CENTER_STYLES["last"])
-        ax.set_xlabel(axis_name(names, 0))
+        label_axes(ax, 1, names)
         ax.set_ylabel("round")
         ax.set_yticks(rounds)
     else:
@@ -175,7 +182,7 @@ def plot_before_after(ax: Any, transcript: Transcript, centers: ArrayLike, *, pa
     unit = domain.to_unit(before)[:, None, :] - domain.to_unit(after)[None, :, :]
     rows, partners = linear_sum_assignment((unit**2).sum(axis=2))
     for row, partner in zip(rows, partners, strict=True):
-        (x0, x1), (y0, y1) = _coordinates(np.stack([before[row], after[partner]]), pair)
+        (x0, x1), (y0, y1) = coordinates(np.stack([before[row], after[partner]]), pair)
         ax.plot([x0, x1], [y0, y1], color=GREY, linewidth=1.2, linestyle="--", zorder=2)
     plot_centers(ax, before, columns=domain.columns, pair=pair, kind="last", label="before inference")
     plot_centers(ax, after, columns=domain.columns, pair=pair, kind="private", label="after inference")
@@ -203,12 +210,11 @@ def _plot_cells(ax: Any, transcript: Transcript, pair: tuple[int, int]) -> Any:
             zorder=2 + place,
             label=f"round {t}: {what}, {query.n_cells} cells",
         )
-    ax.set_xlabel(axis_name(domain.columns, i))
+    label_axes(ax, domain.n_columns, domain.columns, pair)
     ax.set_xlim(domain.low[i], domain.high[i])
     if domain.n_columns == 1:
         ax.set_ylabel("round")
     else:
-        ax.set_ylabel(axis_name(domain.columns, j))
         ax.set_ylim(domain.low[j], domain.high[j])
     return ax
 
@@ -261,20 +267,142 @@ def _steps(transcript: Transcript) -> list[Array]:
     return [*steps, final]
 
 
-def _coordinates(points: Array, pair: tuple[int, int]) -> tuple[Array, Array]:
-    if points.shape[1] == 1:
-        return points[:, 0], np.zeros(len(points))
-    i, j = checked_pair(pair, points.shape[1])
-    return points[:, i], points[:, j]
+def plot_intervals(
+    ax: Any,
+    intervals: Intervals,
+    centers: ArrayLike,
+    *,
+    columns: Sequence[str] | None = None,
+    pair: tuple[int, int] = (0, 1),
+    simulated: bool = False,
+) -> Any:
+    """Draw the intervals of the estimate as crosses around the centres; for a single column, one below the other.
+
+    Args:
+        ax: the axes.
+        intervals: from `recoup.inference.intervals` or `PrivateKMeans.intervals`.
+        centers: (K, d) that they are around, in the user's units.
+        columns: names of all columns.
+        pair: which two columns.
+        simulated: whether simulated noise made them.
+
+    Returns:
+        The axes.
+
+    >>> ends = {"center_low": np.array([[0.0, 1.0]]), "center_high": np.array([[2.0, 3.0]])}
+    >>> sizes = {"size_low": np.array([1.0]), "size_high": np.array([2.0])}
+    >>> around = Intervals(level=0.9, n_draws=39, **ends, **sizes)
+    >>> plot_intervals(new_figure()[1][0], around, [[1.0, 2.0]], columns=("x", "y")).get_ylabel()
+    'y'
+    """
+    centers = np.asarray(centers, dtype=np.float64)
+    below, above = centers - intervals.center_low, intervals.center_high - centers
+    style = {"fmt": "none", "ecolor": RED, "elinewidth": 1.4, "capsize": 2.5, "zorder": 4}
+    label = f"{100 * intervals.level:g} % intervals"
+    if centers.shape[1] == 1:
+        rows = np.arange(len(centers))
+        ax.errorbar(centers[:, 0], rows, xerr=[below[:, 0], above[:, 0]], label=label, **style)
+        label_axes(ax, 1, columns)
+        ax.set_ylabel("cluster")
+        ax.set_yticks(rows)
+        return marked(ax, simulated)
+    i, j = checked_pair(pair, centers.shape[1])
+    errors = {"xerr": [below[:, i], above[:, i]], "yerr": [below[:, j], above[:, j]]}
+    ax.errorbar(centers[:, i], centers[:, j], label=label, **errors, **style)
+    label_axes(ax, centers.shape[1], columns, pair)
+    return marked(ax, simulated)
 
 
-def _label_axes(ax: Any, n_columns: int, columns: Sequence[str] | None, pair: tuple[int, int]) -> None:
-    if n_columns == 1:
-        ax.set_xlabel(axis_name(columns, 0))
-        ax.set_yticks([])
-    else:
-        ax.set_xlabel(axis_name(columns, pair[0]))
-        ax.set_ylabel(axis_name(columns, pair[1]))
+def plot_residuals(ax: Any, transcript: Transcript, inferred: InferredDataset) -> Any:
+    """Draw the mean misfit of each round in units of its noise, with what noise alone would leave.
+
+    Args:
+        ax: the axes.
+        transcript: what was released.
+        inferred: the data set that is to explain it.
+
+    Returns:
+        The axes; shaded is the mean of noise, three standard deviations to either side.
+    """
+    names, seen = list[str](), set[str]()
+    shapes = {"count": ("o", BLUE), "sum": ("D", ORANGE)}
+    for row, (t, name, _, value, low, high) in enumerate(fit_of_blocks(transcript, inferred.points, inferred.weights)):
+        ax.barh(row, high - low, left=low, height=0.6, color="#E4E7EB", zorder=1)
+        shape, colour = shapes.get(name, ("s", GREEN))
+        label = None if name in seen else f"{name}s"
+        ax.scatter(value, row, marker=shape, color=colour, s=36, zorder=3, label=label)
+        seen.add(name)
+        names.append(f"round {t + 1}, {name}s")
+    ax.axvline(ABSOLUTE_NOISE[transcript.context.mechanism][0], color="#555555", linewidth=1.0, linestyle=":", zorder=2)
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.set_xlim(left=0.0)
+    ax.set_xlabel("mean misfit / noise scale")
+    return marked(ax, transcript.simulated)
+
+
+def plot_trace(ax: Any, inferred: InferredDataset) -> Any:
+    """Draw the log target along the steps of each chain.
+
+    Args:
+        ax: the axes.
+        inferred: a data set that the sampler found.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ParameterError: the data set was not found by the sampler.
+    """
+    ran = inferred.diagnostics
+    if ran is None or not ran.log_likelihood_trace:
+        raise ParameterError('only data inferred by the sampler has a trace: infer with method="mcmc".')
+    for i, trace in enumerate(ran.log_likelihood_trace):
+        colour, _, line = _LINES[i % len(_LINES)]
+        ax.plot(trace, color=colour, linestyle=line, linewidth=1.2, label=f"chain {i + 1}")
+    ax.set_xlabel("step (thinned)")
+    ax.set_ylabel("log target")
+    return marked(ax, inferred.simulated)
+
+
+def plot_wcss(
+    ax: Any,
+    scores: Mapping[str, Mapping[float, float]],
+    *,
+    errors: Mapping[str, Mapping[float, float]] | None = None,
+    references: Mapping[str, float] | None = None,
+    simulated: bool = True,
+) -> Any:
+    """Draw the within-cluster sum of squares of several methods by epsilon, both on log scales.
+
+    Args:
+        ax: the axes.
+        scores: method to epsilon to score.
+        errors: the same for standard errors.
+        references: name to a score that does not depend on epsilon, such as that of non-private k-means.
+        simulated: whether simulated noise made them, as in every comparison that looks at the data.
+
+    Returns:
+        The axes.
+
+    >>> plot_wcss(new_figure()[1][0], {"a": {0.5: 3.0, 1.0: 2.0}}, references={"none": 1.0}).get_xscale()
+    'log'
+    """
+    for (name, by_epsilon), (colour, shape, line) in zip(scores.items(), cycle(_LINES), strict=False):
+        at = sorted(by_epsilon)
+        spread = None if errors is None else [errors[name][epsilon] for epsilon in at]
+        style = {"color": colour, "marker": shape, "linestyle": line, "markersize": 6, "capsize": 2}
+        ax.errorbar(at, [by_epsilon[epsilon] for epsilon in at], yerr=spread, label=name, **style)
+    for name, score in (references or {}).items():
+        ax.axhline(score, color=GREY, linewidth=1.2, linestyle="--", label=name, zorder=1)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    epsilons = sorted({epsilon for by_epsilon in scores.values() for epsilon in by_epsilon})
+    ax.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+    ax.xaxis.minorticks_off()
+    ax.set_xlabel("epsilon")
+    ax.set_ylabel("within-cluster sum of squares")
+    return marked(ax, simulated)
 
 
 __all__ = [
