@@ -43,7 +43,7 @@ import pytest
 
 from recoup.inference.record_walk import Proposal, RecordWalk, Target
 from recoup.kernels import record_walk as kernel
-from recoup.maxent.rounds import Cells
+from recoup.maxent.cells import Cells
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 from metropolis_twin import is_inside, log_target

@@ -23,7 +23,7 @@ from metropolis_twin import Twin
 
 from recoup.inference.record_walk import Proposal, RecordWalk, Target
 from recoup.inference.sampler import run_chain
-from recoup.maxent.rounds import Cells
+from recoup.maxent.cells import Cells
 
 SHAPES = {"S1": (5_000, 15, 2), "Lifesci": (26_733, 3, 10), "Gowalla": (107_021, 5, 2)}
 N_ROUNDS, EPSILON = 5, 0.25

@@ -17,9 +17,8 @@ from scipy.special import expit
 
 from recoup._validate import positive_number, whole_number
 from recoup.algorithms.base import Algorithm, column_names
-from recoup.algorithms.tilted import tilted_support
 from recoup.errors import ParameterError
-from recoup.maxent.measure import total_of
+from recoup.maxent.measure import Measure, Pass, Problem, maxent, total_of
 from recoup.queries.base import Array, check_size, of_kind
 from recoup.queries.gradient import LARGEST_COEFFICIENT, LogisticGradientQuery
 from recoup.transcript.context import Context, Request
@@ -36,6 +35,12 @@ _MOST_NOISE = 0.08
 # Of the longest gradient at the start: by how much answers are taken for less exact than their noise, pass by pass.
 _SLACKS = (0.03, 0.01, 0.003, 0.001, 0.0003)
 _PRIOR_VARIANCES = 200
+# Of the support, found in passes, which need not be solved to the end: they only say where to go on.
+_POINTS_OF_A_PASS, _STEPS_OF_A_PASS = 3000, 20
+_UNIFORM = 0.02  # of the values of every column, so that no place of its range is empty
+_LARGEST_TILT = 1e6
+_FEWEST_OF_A_CLASS = 0.02
+_BISECTIONS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,17 +182,9 @@ class LogisticRegression(Algorithm):
 
 
 def minimum_of_loss(features: Array, positive: Any, weights: Array, *, l2: float, start: Array | None = None) -> Array:
-    """Fit a logistic regression to weighted records by Newton's method.
+    """Fit a logistic regression to weighted records by Newton's method: coefficients, then the intercept.
 
-    Args:
-        features: (m, d).
-        positive: (m,) whether a record is of the positive class.
-        weights: (m,), nonnegative, with a positive sum.
-        l2: the weight of the penalty (l2 / 2) |w|^2 beside the mean loss.
-        start: (d + 1,) coefficients and intercept to start from; by default zeros.
-
-    Returns:
-        (d + 1,) coefficients, then the intercept.
+    l2 is the weight of the penalty (l2 / 2) |w|^2 beside the mean loss.
 
     >>> x = np.array([[-1.0], [-1.0], [1.0], [1.0]])
     >>> minimum_of_loss(x, np.array([True, False, True, True]), np.ones(4), l2=0.1).round(2)
@@ -229,15 +226,8 @@ def supported(move: Array, curvature: Array, variance: float) -> Array:
     loss is flat are known worst. True moves are taken to be normal, with one variance in all directions, so that a
     long move along a flat direction alone is not believed; each direction keeps the share of that variance in the sum
     of both. The variance is the likeliest one given the directions that move by more than their error: a base without a
-    signal holds back the others, which therefore say nothing.
-
-    Args:
-        move: (d,) from where gradients were measured.
-        curvature: (d, d), positive definite.
-        variance: of the error of a gradient, the same in all of its values.
-
-    Returns:
-        (d,) nowhere longer than the move along an axis of the curvature; 0 where no direction is beyond its error.
+    signal holds back the others, which therefore say nothing. The part is nowhere longer than the move along an axis of
+    the curvature, and 0 where no direction is beyond its error, whose variance is the same in all values.
 
     >>> supported(np.array([1.0, 1.0]), np.diag([1.0, 0.01]), 1e-3).round(2)
     array([1.  , 0.09])
@@ -290,3 +280,83 @@ def _reach(context: Context, norm: int) -> float:
     d = context.domain.n_columns - 1
     longest = min(context.domain.sum_bound(norm), float(d) if norm == 1 else float(np.sqrt(d)))
     return 1.0 + longest if norm == 1 else float(np.sqrt(1.0 + longest**2))
+
+
+def tilted_support(
+    context: Context,
+    rounds: Sequence[Round],
+    n_points: int,
+    rng: np.random.Generator,
+    *,
+    pseudo_records: float,
+    slacks: Sequence[float],
+) -> Array:
+    """Points where labelled records may lie: all features once with either label, the second half positive.
+
+    Real columns crowd: amounts lie within a hundredth of their range above its lower end. Of uniform points in many
+    columns none lies there, so no weights on them explain what was released. The measure that is sought is a tilted
+    uniform one, close to a product of exponential densities. So each pass explains the rounds on a few points, and the
+    next points are drawn from the exponential densities with the means that were found. The first passes take answers
+    for less exact than they are, by their slack: a support that is still far away would otherwise be torn to its edge
+    by what it cannot explain.
+    """
+
+    def support(n: int, last: Measure | None) -> Array:
+        means, share = np.zeros((2, context.domain.n_columns - 1)), 0.5
+        if last is not None:
+            positive = last.points[:, -1] >= 0.0
+            of_class = np.stack([last.weights * ~positive, last.weights * positive])
+            masses = np.maximum(of_class.sum(axis=1), 1e-300)
+            means = of_class @ last.points[:, :-1] / masses[:, None]
+            share = float(np.clip(masses[1] / masses.sum(), _FEWEST_OF_A_CLASS, 1.0 - _FEWEST_OF_A_CLASS))
+        return _drawn(context, means, share, n, rng)
+
+    if not rounds or not slacks:
+        return support(n_points, None)
+    total, n_few = total_of(context, rounds), min(n_points, _POINTS_OF_A_PASS)
+    problem = Problem(
+        context=context,
+        rounds=rounds,
+        total=total,
+        temperature=pseudo_records / total,
+        support=support,
+        passes=[Pass(n_points=n_few, max_steps=_STEPS_OF_A_PASS, slack=slack) for slack in slacks],
+    )
+    return support(n_points, maxent(problem))
+
+
+def _drawn(context: Context, means: Array, share: float, n_points: int, rng: np.random.Generator) -> Array:
+    half = (n_points + 1) // 2
+    tilts = tilt_of_mean(means)[(rng.random(half) < share).astype(np.int64)]
+    tilts[rng.random(tilts.shape) < _UNIFORM] = 0.0
+    features = exponential_values(tilts, rng.random(tilts.shape))
+    both = [np.column_stack([features, np.full(half, label)]) for label in (-1.0, 1.0)]
+    return context.domain.clip(np.concatenate(both)[:n_points])
+
+
+def tilt_of_mean(mean: Array) -> Array:
+    """The a for which the density proportional to exp(a x) on [-1, 1] has this mean: 1 / tanh(a) - 1 / a.
+
+    >>> tilt_of_mean(np.array([0.5, -0.99])).round(2)
+    array([   1.8, -100. ])
+    """
+    low, high = np.full(mean.shape, -np.arcsinh(_LARGEST_TILT)), np.full(mean.shape, np.arcsinh(_LARGEST_TILT))
+    for _ in range(_BISECTIONS):  # on a scale on which tilts of all sizes are as fine
+        middle = (low + high) / 2.0
+        tilt = np.sinh(middle)
+        small = np.abs(tilt) < 1e-3
+        safe = np.where(small, 1.0, tilt)
+        below = np.where(small, tilt / 3.0, 1.0 / np.tanh(safe) - 1.0 / safe) < mean
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.asarray(np.sinh((low + high) / 2.0))
+
+
+def exponential_values(tilts: Array, uniform: Array) -> Array:
+    """Values of [-1, 1] of density proportional to exp(a x), from values that are uniform between 0 and 1.
+
+    >>> exponential_values(np.array([0.0, 100.0, -100.0]), np.array([0.25, 0.5, 0.5])).round(3)
+    array([-0.5  ,  0.993, -0.993])
+    """
+    size = np.maximum(np.abs(tilts), 1e-9)
+    from_edge = -np.log1p(uniform * np.expm1(-2.0 * size)) / size
+    return np.asarray(np.clip(np.where(tilts > 0.0, 1.0 - from_edge, from_edge - 1.0), -1.0, 1.0))

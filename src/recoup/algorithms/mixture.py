@@ -159,14 +159,7 @@ def noisy_step(context: Context, rounds: Sequence[Round]) -> Mixture:
 
     Everything is moved by the share v / (v + noise) of what the answer says, where v is how much such moves vary when
     the component fits the data and noise is the variance of their error: what is mostly noise hardly moves the state.
-    Counts move away from equal parts of the number of records that all rounds tell of.
-
-    Args:
-        context: the terms of the release.
-        rounds: rounds of `MixtureQuery`, at least one.
-
-    Returns:
-        The next state; its means lie in the domain.
+    Counts move away from equal parts of the number of records that all rounds tell of. Means stay in the domain.
     """
     answered = rounds[-1]
     query = _mixture_query(answered)
@@ -198,13 +191,7 @@ def noisy_step(context: Context, rounds: Sequence[Round]) -> Mixture:
 def em_step(state: Mixture, points: Array, weights: Array) -> Mixture:
     """One step of expectation maximisation on weighted points, without noise.
 
-    Args:
-        state: the mixture before.
-        points: (m, d).
-        weights: (m,), at least 0.
-
-    Returns:
-        The mixture after; a component that no point belongs to keeps its mean and variance.
+    A component that no point belongs to keeps its mean and variance.
 
     >>> one = Mixture(np.ones(1), np.zeros((1, 1)), np.ones(1))
     >>> em_step(one, np.array([[0.0], [1.0]]), np.ones(2))

@@ -141,13 +141,6 @@ def least_squares_spread(context: Context, rounds: Sequence[Round]) -> Spread:
     P = sum V V' / s_t^2 and Z = sum Y V' / s_t^2 the solution is that of the Sylvester equation
     C (P + 1 / tau^2) + (P + 1 / tau^2) C = Z + Z' + 2 C_0 / tau^2 + 2 theta I, which the eigenvectors of P diagonalise;
     theta = (v - tr C) / s^2 is then one linear equation.
-
-    Args:
-        context: the terms of the release.
-        rounds: of `PowerQuery`.
-
-    Returns:
-        The pooled mean and C.
     """
     total = pooled(context, rounds)
     d = len(total.mean)

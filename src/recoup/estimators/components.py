@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from recoup._validate import choice, whole_number
 from recoup.algorithms.base import Algorithm, Weighted
-from recoup.algorithms.component_plan import plan_components
-from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width
+from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width, plan_components
 from recoup.domain import Domain
 from recoup.errors import DataError, ParameterError
 from recoup.estimators.base import Prepared, PrivateEstimator
@@ -37,7 +36,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         domain: "auto" and "box" do not distort the data; "l1" and "l2" project records that lie outside the ball, in
             `fit` as in `transform`, and make noise smaller; or a `Domain`.
         algorithm: "covariance", all second moments in one round; "power", a noisy power iteration; "auto" as
-            `recoup.algorithms.component_plan.plan_components` says: the covariance up to 64 columns, above that
+            `recoup.algorithms.components.plan_components` says: the covariance up to 64 columns, above that
             whichever has less noise.
         n_rounds: "auto", or a number of rounds for "power"; "auto" is 6.
         postprocess: "maxent" infers the maximum-entropy data set from all rounds and takes its components without

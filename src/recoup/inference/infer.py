@@ -21,8 +21,8 @@ from recoup.inference.problem import points_for, problem_of
 from recoup.inference.record_walk import Reading, sample_records
 from recoup.inference.sampler import Chains
 from recoup.inference.support_walk import SAMPLED_POINTS, sample_support
+from recoup.maxent.cells import made_consistent, voronoi_cells_of
 from recoup.maxent.measure import Measure, maxent
-from recoup.maxent.rounds import made_consistent, voronoi_cells_of
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
 from recoup.transcript.transcript import Transcript

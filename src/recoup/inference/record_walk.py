@@ -40,7 +40,7 @@ from recoup.inference.sampler import (
     whole_parts,
 )
 from recoup.kernels import record_walk as kernel
-from recoup.maxent.rounds import Cells, made_consistent, voronoi_cells_of
+from recoup.maxent.cells import Cells, made_consistent, voronoi_cells_of
 from recoup.queries.base import Array
 from recoup.transcript.context import Context
 

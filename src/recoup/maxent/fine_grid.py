@@ -26,14 +26,7 @@ _INSIDE = 1.0 - 2.0**-42
 
 
 def reachable_cells(query: GridQuery, domain: Domain) -> NDArray[np.bool_]:
-    """Tell for each cell of a grid whether the domain allows a record in it.
-
-    Args:
-        query: the grid over the unit box.
-        domain: where records are clipped to.
-
-    Returns:
-        (size,) false only for cells whose exact count is 0 whatever the data.
+    """For each cell of a grid, whether the domain allows a record in it: if not, its exact count is 0 in any data.
 
     >>> from recoup.domain import Box, L1Ball
     >>> grid = GridQuery(sides=(4, 4))
@@ -52,15 +45,7 @@ def reachable_cells(query: GridQuery, domain: Domain) -> NDArray[np.bool_]:
 
 
 def coarse_cells(query: GridQuery, counts: Array, n_blocks: int) -> NDArray[np.int64]:
-    """The block of each cell when a grid is read in at most so many.
-
-    Args:
-        query: the grid.
-        counts: (size,) not negative estimates of its counts.
-        n_blocks: the largest number of blocks.
-
-    Returns:
-        (size,) numbers from 0; each cell's own where the grid is small enough.
+    """The block of each cell when a grid with such counts is read in at most so many; its own where these suffice.
 
     >>> coarse_cells(GridQuery(sides=(5,)), np.ones(5), 3)
     array([0, 0, 1, 1, 2])
@@ -81,14 +66,7 @@ def blocks_of_cells(counts: Array, n_blocks: int) -> NDArray[np.int64]:
     """Group the cells of a grid into boxes of similar weight.
 
     The heaviest block is cut in two across its longest side, where half of its weight lies, until there are enough
-    blocks or every block is empty or a single cell.
-
-    Args:
-        counts: one not negative number a cell, in the shape of the grid.
-        n_blocks: the largest number of blocks.
-
-    Returns:
-        The block of each cell, last column fastest; blocks are numbered from 0.
+    blocks or every block is empty or a single cell. Cells are listed last column fastest.
 
     >>> blocks_of_cells(np.array([0.0, 0.0, 4.0, 1.0, 1.0]), 3)
     array([2, 2, 0, 1, 1])

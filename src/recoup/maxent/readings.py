@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from recoup.maxent.cells import made_consistent, voronoi_cells_of
 from recoup.maxent.correction import solved_and_settled
 from recoup.maxent.measure import Measure, Pass, Problem, maxent, total_of
-from recoup.maxent.rounds import made_consistent, voronoi_cells_of
 from recoup.maxent.support import Shares, around_means, drawn_support, resampled
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells

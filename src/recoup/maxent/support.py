@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from recoup.domain import uniform_points
+from recoup.maxent.cells import Cells
 from recoup.maxent.fine_grid import denoised, likely_counts
 from recoup.maxent.measure import Measure, total_of
-from recoup.maxent.rounds import Cells
 from recoup.queries.base import Array, of_kind
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.queries.counts import as_grid, marginals_of

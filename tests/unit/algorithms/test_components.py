@@ -13,8 +13,7 @@ import pytest
 from cases import context, domains
 
 import recoup
-from recoup.algorithms.component_plan import plan_components
-from recoup.algorithms.components import CovariancePCA, PowerPCA
+from recoup.algorithms.components import CovariancePCA, PowerPCA, plan_components
 from recoup.algorithms.second_moments import (
     Spread,
     least_squares_spread,

@@ -18,8 +18,7 @@ from scipy.stats import binom, norm
 
 import recoup
 from recoup import Box, LogisticRegression, PrivateLogisticRegression
-from recoup.algorithms.logistic import minimum_of_loss, supported
-from recoup.algorithms.tilted import exponential_values, tilt_of_mean
+from recoup.algorithms.logistic import exponential_values, minimum_of_loss, supported, tilt_of_mean
 from recoup.errors import (
     BoundsError,
     DataError,

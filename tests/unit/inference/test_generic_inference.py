@@ -15,9 +15,9 @@ from recoup.inference.problem import by_algorithms, pseudo_records, support_of
 from recoup.inference.record_walk import Target
 from recoup.inference.sampler import MAX_TRACE, Chains, run_chain, trace_stride, whole_parts
 from recoup.inference.support_walk import SupportTarget, SupportWalk, sample_chains_on_support
+from recoup.maxent.cells import voronoi_cells_of
 from recoup.maxent.measure import maxent
 from recoup.maxent.newton import solve
-from recoup.maxent.rounds import voronoi_cells_of
 from recoup.maxent.rows import dense_rows
 from recoup.queries.base import rows_in_blocks, rows_of
 from recoup.queries.moments import MomentsQuery

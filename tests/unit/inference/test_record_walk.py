@@ -15,7 +15,7 @@ from recoup.errors import ParameterError
 from recoup.inference.record_walk import Proposal, RecordWalk, Target, mixture_of
 from recoup.inference.sampler import run_chain, run_chains, trace_stride
 from recoup.kernels import record_walk as kernel
-from recoup.maxent.rounds import Cells
+from recoup.maxent.cells import Cells
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "reference"))
 from metropolis_twin import Twin, component_of, is_inside, log_target

@@ -171,15 +171,9 @@ class Stage(NamedTuple):
 
 
 def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...]:
-    """The rounds of the adaptive algorithm, from public numbers alone.
+    """The rounds of the adaptive algorithm, from public numbers alone; their shares add up to 1.
 
-    Args:
-        context: the terms of the release.
-        n_clusters: K.
-        n: a rough number of records; a total is asked for first if the context declares none.
-
-    Returns:
-        The stages; their shares add up to 1.
+    n is a rough number of records; a total is asked for first if the context declares none.
 
     >>> from recoup.domain import Box
     >>> terms = Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1))
@@ -275,14 +269,9 @@ def _radii(measure: Measure, centers: Array, epsilon: float, shift: float, conte
     """For each cell the radius with the least expected error of its mean, under the inferred measure.
 
     A small radius lets little noise in, and clips. What is clipped alike on all sides only makes the measured step
-    shorter, which inference knows and undoes, noise included; what is clipped on one side is a bias.
-
-    Args:
-        measure: what is inferred so far.
-        centers: (k, d) of the cells.
-        epsilon: of Laplace noise that is as strong as that of the sums.
-        shift: how far a centre may be off, in units of its cell's root mean square distance.
-        context: the terms of the release.
+    shorter, which inference knows and undoes, noise included; what is clipped on one side is a bias. epsilon is that of
+    Laplace noise as strong as that of the sums; shift is how far a centre may be off, in units of its cell's root mean
+    square distance.
     """
     d, norm = context.domain.n_columns, context.noise.norm
     cells = VoronoiQuery(centers=centers, sums="none").cells(measure.points)

@@ -55,17 +55,9 @@ class ClusteringAlgorithm(Algorithm):
         n_restarts: int | None = None,
         keep_all: bool = False,
     ) -> Array:
-        """The best clusters of weighted points of the unit domain, (n_clusters, d).
+        """The best clusters of weighted points of the unit domain, of this or another number.
 
-        Args:
-            context: the terms of the release.
-            rounds: queries with their noisy answers.
-            points: (m, d) in the unit domain.
-            weights: (m,).
-            rng: harmless randomness.
-            n_clusters: another number of clusters than the algorithm's.
-            n_restarts: other than `refit_restarts`.
-            keep_all: whether mass that cannot be told from noise may become a cluster.
+        Mass that cannot be told from noise is taken away before, unless all of it is to be kept.
         """
         wanted = self.n_clusters if n_clusters is None else n_clusters
         if not keep_all:
@@ -118,14 +110,6 @@ def spread_centers(domain: Domain, n_clusters: int, rng: np.random.Generator) ->
     In a box: the sphere packing of Su et al. (CODASPY 2016): points at least r from the walls and 2r from each other,
     r halved whenever 100 draws in a row fail. In a ball: uniform points with the largest pairwise distance for which
     such draws succeed, found by bisection.
-
-    Args:
-        domain: the unit domain to fill.
-        n_clusters: how many.
-        rng: harmless randomness.
-
-    Returns:
-        (n_clusters, d) points of the unit domain.
 
     >>> from recoup.domain import Box
     >>> spread_centers(Box([0, 0], [1, 1]), 4, np.random.default_rng(0)).shape

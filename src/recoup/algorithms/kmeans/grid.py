@@ -102,17 +102,7 @@ class ChosenGrid(NamedTuple):
 
 
 def choose_grid(context: Context, n_clusters: int, n: float, share: Fraction, rule: Rule) -> ChosenGrid:
-    """The grid for a number of records and a share of the budget, from public and noisy numbers alone.
-
-    Args:
-        context: the terms of the release.
-        n_clusters: K.
-        n: a declared or noisy number of records.
-        share: the grid's share of the budget.
-        rule: "eugkm" or "rugnik".
-
-    Returns:
-        A grid with equally many bins along every column, and what the rule asked for.
+    """The grid, of equally many bins along every column, for n records and a share of the budget.
 
     >>> from recoup.domain import Box
     >>> terms = Context(domain=Box([0] * 3, [1] * 3), epsilon=Fraction(1))
@@ -169,18 +159,11 @@ def records_known(context: Context, rounds: Sequence[Round]) -> float:
 
 
 def centers_of_grid(context: Context, rounds: Sequence[Round], n_clusters: int) -> Array:
-    """Cluster the cells of a transcript's grid by their noisy counts; counts below zero weigh nothing.
+    """Cluster the cells of the first grid by their noisy counts; counts below zero weigh nothing.
 
-    Args:
-        context: the terms of the release.
-        rounds: of which the first over a grid is read.
-        n_clusters: K.
-
-    Returns:
-        (n_clusters, d) points of the unit domain: where no grid was answered, centres that do not look at data.
-
-    Guarantees: a function of its arguments. Cells that no record can be in are left out, and the others stand for their
-    middle, moved into the domain. Where fewer than K counts are above zero, the K largest are the centres.
+    Without a grid these are centres that do not look at data. A function of its arguments. Cells that no record can be
+    in are left out, and the others stand for their middle, moved into the domain. Where fewer than K counts are above
+    zero, the K largest are the centres.
     """
     if not rounds:
         raise ParameterError("there is no estimate before the first round.")

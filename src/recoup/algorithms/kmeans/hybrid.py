@@ -110,15 +110,7 @@ class HybridPlan(NamedTuple):
 
 
 def choose_rounds(context: Context, n_clusters: int, n: float) -> HybridPlan:
-    """Decide between a grid alone and a grid with a Lloyd round, from public and noisy numbers alone.
-
-    Args:
-        context: the terms of the release.
-        n_clusters: K.
-        n: a declared or noisy number of records.
-
-    Returns:
-        The plan.
+    """Decide between a grid alone and a grid with a Lloyd round, from public numbers and a rough number of records.
 
     >>> from recoup.domain import Box
     >>> plane = Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1), n_records=5000)
@@ -141,17 +133,8 @@ def predicted_grid_error(context: Context, query: GridQuery, n_clusters: int, n:
 
     Two parts are added up, for clusters that are equal cubes. Noise: a centre is the mean of M / K cells whose counts
     have a variance each. Cells: along one column a centre is the mean of the middles of the m / K^(1/d) bins that its
-    cluster spans, each off by up to half a bin; where bins are as wide as clusters nothing averages out.
-
-    Args:
-        context: the terms of the release.
-        query: the grid.
-        n_clusters: K.
-        n: a declared or noisy number of records.
-        share: the grid's share of the budget.
-
-    Returns:
-        d M K^2 variance / (3 K^(2/d) N^2) + K d / (3 m^2) min(1, K^(1/d) / m), M the cells that a record can be in.
+    cluster spans, each off by up to half a bin; where bins are as wide as clusters nothing averages out. All in all
+    d M K^2 variance / (3 K^(2/d) N^2) + K d / (3 m^2) min(1, K^(1/d) / m), M the cells that a record can be in.
     """
     d, bins = query.n_columns, query.sides[0]
     n_cells = int(np.count_nonzero(reachable_cells(query, context.domain)))
@@ -164,14 +147,7 @@ def predicted_grid_error(context: Context, query: GridQuery, n_clusters: int, n:
 def predicted_lloyd_error(context: Context, n_clusters: int, n: float, share: Fraction) -> float:
     """Predict by how far noise moves the centres of one Lloyd round with the best split, all of them together.
 
-    Args:
-        context: the terms of the release.
-        n_clusters: K.
-        n: a declared or noisy number of records.
-        share: the round's share of the budget.
-
-    Returns:
-        The expected sum of squared displacements; in the box with Laplace noise, 2 K^3 (d + a)^3 / (N e)^2.
+    In squared distance; in the box with Laplace noise, 2 K^3 (d + a)^3 / (N e)^2.
     """
     part = float(best_count_part(context))
     bound = context.domain.sum_bound(context.noise.norm)

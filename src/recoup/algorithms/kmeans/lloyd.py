@@ -12,6 +12,7 @@ import numpy as np
 from recoup._validate import whole_number
 from recoup.algorithms.kmeans.base import ClusteringAlgorithm, checked_clusters, spread_centers
 from recoup.errors import ParameterError
+from recoup.maxent.cells import voronoi_cells_of
 from recoup.queries.base import Array, check_size
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context, Request
@@ -67,11 +68,6 @@ class KMeans(ClusteringAlgorithm):
 
 def noisy_means(context: Context, answered: Round) -> Array:
     """The centre of each cell of a round with absolute sums; a cell with a noisy count below 1 keeps its old centre."""
-    query = as_cells(answered.query, "absolute")
-    if query is None:
+    if not as_cells(answered.query, "absolute"):
         raise ParameterError("only a round of counts and absolute sums has means.")
-    noisy = answered.noisy
-    counts, sums = noisy[: query.n_cells], noisy[query.n_cells :].reshape(query.centers.shape)
-    usable = counts >= 1.0
-    means = np.where(usable[:, None], sums / np.where(usable, counts, 1.0)[:, None], query.centers)
-    return context.domain.clip(means)
+    return voronoi_cells_of([answered])[0].means(context)
