@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -40,14 +40,10 @@ def over_row_ranges(work: Callable[[int, int], Result], n_rows: int) -> list[Res
 
 
 def in_order(work: Callable[[Item], Result], items: Iterator[Item]) -> Iterator[Result]:
-    """Yield `work(item)` for each item, in order, while threads work on the next ones.
+    """Yield `work(item)`, pure, for each item, in order, while threads work on the next ones.
 
-    Args:
-        work: pure; it runs on several items at a time.
-        items: read in the calling thread, at most one for each thread ahead, so that memory stays bounded.
-
-    Returns:
-        The results; an error of `work` comes in place of its result, one of `items` as soon as it is read.
+    Items are read in the calling thread, at most one for each thread ahead, so that memory stays bounded. An error of
+    `work` comes in place of its result, one of `items` as soon as it is read.
 
     Guarantees: whoever stops early, by an error or by closing, leaves no thread behind.
 
@@ -68,3 +64,29 @@ def in_order(work: Callable[[Item], Result], items: Iterator[Item]) -> Iterator[
             yield ahead.popleft().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def prefetched(items: Generator[Item, None, None], depth: int = 2) -> Iterator[Item]:
+    """Yield the items of a generator that runs ahead, by at most `depth` items, in a thread of its own.
+
+    Only that thread runs the generator, which is closed at the end. Items come in their order, an error where the
+    generator raised it. With RECOUP_NUM_THREADS=1 no thread is started.
+
+    Guarantees: whoever stops early, by an error or by closing, leaves neither a thread nor an open file behind.
+
+    >>> list(prefetched(number**2 for number in range(4)))
+    [0, 1, 4, 9]
+    """
+    if n_threads() == 1:
+        yield from items
+        return
+    end = object()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="recoup-read")
+    try:
+        ahead = deque(pool.submit(next, items, end) for _ in range(max(1, depth)))
+        while (item := ahead.popleft().result()) is not end:
+            ahead.append(pool.submit(next, items, end))
+            yield item  # type: ignore[misc]
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        items.close()

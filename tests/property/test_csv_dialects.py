@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recoup.curator.tables import csv_records
-from recoup.curator.tables.csv_records import Form, header_then_bytes, numbers_of
+from recoup.curator.tables import csv_cells
+from recoup.curator.tables.csv_cells import Form, header_then_bytes, numbers_of
 
 TEXT = st.text('ab19.,"\r\n\t \0é', max_size=12) | st.text(max_size=12)
 NUMBER = st.integers(-99, 99)
@@ -36,8 +36,8 @@ def written(records: list[tuple[int, str, int, str]], how: dict[str, object]) ->
 def read(content: bytes, *, chunk: int, delimiter: str = ",", dialect: str = "rfc4180", longest: int = 1 << 20) -> list:
     """The numbers `a` and `b` of all records, from chunks of so many bytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_records, "CSV_CHUNK_BYTES", chunk)
-        patch.setattr(csv_records, "CSV_RECORD_BYTES", longest)
+        patch.setattr(csv_cells, "CSV_CHUNK_BYTES", chunk)
+        patch.setattr(csv_cells, "CSV_RECORD_BYTES", longest)
         form = Form(delimiter, dialect)
         chunks = header_then_bytes(io.BytesIO(content), form)
         next(chunks)
@@ -130,7 +130,7 @@ def test_any_text_is_split_as_a_plain_twin_splits_it(content: str, chunk: int, l
     content = "a,note,b,comment\n" + content
     found = read(content.encode(), chunk=chunk, longest=max(longest, 16), dialect=dialect)
     expected = [
-        tuple(csv_records.number_of(cells[j]) for j in (0, 2)) for cells in twin(content, dialect, max(longest, 16))
+        tuple(csv_cells.number_of(cells[j]) for j in (0, 2)) for cells in twin(content, dialect, max(longest, 16))
     ]
     np.testing.assert_equal(found, expected)
 

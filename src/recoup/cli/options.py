@@ -51,7 +51,7 @@ def _transcribed() -> tuple[str, ...]:
 
 
 def _all_algorithms() -> tuple[str, ...]:
-    from recoup.curator.rivals.registry import RIVALS
+    from recoup.curator.rivals import RIVALS
 
     return (*_transcribed(), *RIVALS)
 

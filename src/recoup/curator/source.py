@@ -14,8 +14,8 @@ import numpy as np
 
 from recoup._threads import in_order, over_row_ranges
 from recoup.curator.spark import SparkSource, SparkTable
-from recoup.curator.tables.columns import Columns
-from recoup.curator.tables.open import Block, Table, open_table
+from recoup.curator.tables.open import open_table
+from recoup.curator.tables.table import Columns, Table, TableRows
 from recoup.domain import Domain
 from recoup.kernels.fixed_point import fixed_point_columns, fixed_point_rows
 from recoup.queries.base import Array, Integers, Query, Records
@@ -93,7 +93,7 @@ def _added(total: list[int], part: Integers) -> list[int]:
     return [a + b for a, b in zip(total, part.tolist(), strict=True)]
 
 
-def _block_total(rows: Block, domain: Domain, query: Query, factors: Array) -> Integers:
+def _block_total(rows: TableRows, domain: Domain, query: Query, factors: Array) -> Integers:
     # Records are made in small parts, which are still in the cache when they are added up.
     convert, n_rows = _converter(rows, domain), max(1, _CACHED_BYTES // (4 * rows.shape[1]))
     records, total = np.empty((min(n_rows, len(rows)), rows.shape[1]), dtype=np.int32), np.zeros(query.size, np.int64)
@@ -104,7 +104,7 @@ def _block_total(rows: Block, domain: Domain, query: Query, factors: Array) -> I
     return total
 
 
-def fixed_records(rows: Block, domain: Domain) -> Records:
+def fixed_records(rows: TableRows, domain: Domain) -> Records:
     """Clamp, scale, project and round rows in the user's units; rows with a non-finite value are marked as dropped.
 
     Args:
@@ -119,7 +119,7 @@ def fixed_records(rows: Block, domain: Domain) -> Records:
     return records
 
 
-def _converter(rows: Block, domain: Domain) -> Callable[[int, int, Records], None]:
+def _converter(rows: TableRows, domain: Domain) -> Callable[[int, int, Records], None]:
     # Writes the rows from one to before another as records.
     shape, radius = domain.shape()
     low, high = np.array(domain.low), np.array(domain.high)

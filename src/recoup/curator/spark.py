@@ -19,9 +19,7 @@ from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
-from recoup.curator.tables.arrow import Block, columns_of, not_numeric
-from recoup.curator.tables.blocks import Table
-from recoup.curator.tables.schema import listed, select, shown_column
+from recoup.curator.tables.table import Table, TableRows, columns_of, listed, not_numeric, select, shown_column
 from recoup.domain import Domain, domain_from_json
 from recoup.errors import DataError, SparkError
 from recoup.queries.base import Array, Query
@@ -204,7 +202,7 @@ def partial_totals(
     if version != __version__:
         raise SparkError(_other_version(__version__))
 
-    def blocks() -> Iterator[Block]:
+    def blocks() -> Iterator[TableRows]:
         for batch in batches:
             yield columns_of(batch)
 

@@ -16,7 +16,8 @@ from recoup._random import seed_for
 from recoup._validate import choice, whole_number
 from recoup.algorithms.base import Algorithm
 from recoup.curator.source import is_path, source_of
-from recoup.curator.tables.open import Table, open_table
+from recoup.curator.tables.open import open_table
+from recoup.curator.tables.table import Table
 from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
 from recoup.driver import release
 from recoup.errors import BoundsError, BudgetError, DataError, ParameterError, PostprocessDeclined

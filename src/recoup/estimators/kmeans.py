@@ -18,8 +18,8 @@ from recoup.algorithms.kmeans.base import in_order
 from recoup.algorithms.kmeans.grid import GridKMeans
 from recoup.algorithms.kmeans.hybrid import HybridKMeans
 from recoup.algorithms.kmeans.lloyd import KMeans
+from recoup.curator.rivals import RIVALS, rival_of
 from recoup.curator.rivals.base import release_model
-from recoup.curator.rivals.registry import RIVALS, rival_of
 from recoup.errors import ParameterError
 from recoup.estimators.base import Prepared, PrivateEstimator
 from recoup.inference.infer import METHODS

@@ -19,7 +19,8 @@ from sklearn.exceptions import DataConversionWarning
 from recoup.curator.source import Source, is_path, source_of
 from recoup.curator.spark import SparkTable, is_spark
 from recoup.curator.tables.memory import cells_of
-from recoup.curator.tables.open import Block, Table, open_table
+from recoup.curator.tables.open import open_table
+from recoup.curator.tables.table import Table, TableRows
 from recoup.domain import Box, declared_bounds, declared_width
 from recoup.errors import DataError, ParameterError
 from recoup.estimators.base import check_declared
@@ -181,7 +182,7 @@ def _with_own_column(X: Any, name: str, bounds: Any, classes: tuple[Any, Any], c
     if isinstance(table, SparkTable):
         return replace(table, columns=names, frame=_spark_columns(table.frame, order, classes))
 
-    def read() -> Iterator[Block]:
+    def read() -> Iterator[TableRows]:
         for block in table.blocks():
             rows = np.asarray(block, dtype=np.float64)[:, order]
             rows[:, -1] = codes_of(rows[:, -1], classes)

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from recoup.curator.tables.arrow import blocks_of, columns_of
-from recoup.curator.tables.columns import Columns
+from recoup.curator.tables.table import Columns, blocks_of, columns_of
 from recoup.errors import ColumnTypeError
 
 EXACT_IN_FLOAT32 = [pa.int8(), pa.int16(), pa.uint8(), pa.uint16(), pa.float16(), pa.float32(), pa.bool_(), pa.null()]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from recoup.curator.tables.open import open_table
-from recoup.curator.tables.paths import parts_of
+from recoup.curator.tables.paths import files_of
 from recoup.errors import ColumnTypeError, DataError, RecoupError, UnknownColumnError, UnreadableFileError
 
 ROWS = np.array([[1.0, 10.5], [2.0, 0.25], [3.0, 7.0], [4.0, -1e-9]])
@@ -400,7 +400,7 @@ def test_a_folder_called_metadata_is_a_folder(tmp_path: Path) -> None:
 def test_parts_are_listed_in_order_of_their_paths(tmp_path: Path) -> None:
     for name in ("b/2.parquet", "a.parquet", "b/1.parquet", "c=1/0.parquet"):
         write_parquet(tmp_path / name)
-    parts = parts_of(tmp_path)
+    parts = files_of(tmp_path)
     assert [part.path.relative_to(tmp_path).as_posix() for part in parts] == [
         "a.parquet",
         "b/1.parquet",

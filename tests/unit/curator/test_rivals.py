@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from recoup import Box, L1Ball, Ledger, PrivateKMeans
 from recoup.cli.app import app
+from recoup.curator.rivals import RIVALS, rival_of
 from recoup.curator.rivals.base import Purse, release_model
 from recoup.curator.rivals.gupt import Gupt, block_outputs, blocks_for
 from recoup.curator.rivals.privgene import PrivGene, loss_range
-from recoup.curator.rivals.registry import RIVALS, rival_of
 from recoup.curator.source import open_source
 from recoup.errors import BudgetError, ParameterError
 

@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 
-from recoup.curator.tables import csv_records
-from recoup.curator.tables.columns import Columns
-from recoup.curator.tables.open import Table, open_table
+from recoup.curator.tables import csv_cells
+from recoup.curator.tables.open import open_table
+from recoup.curator.tables.table import Columns, Table
 from recoup.errors import ColumnTypeError, DataError, RecoupError, UnknownColumnError, UnreadableFileError
 
 ROWS = np.array([[1.0, 10.5, -3.0], [2.0, 0.25, 1e308], [3.0, 7.0, 0.0], [4.0, -1e-9, 5.0], [5.0, 2.0, 6.0]])
@@ -350,8 +350,8 @@ ODD_LINES = {
 def test_an_odd_csv_line_leaves_its_neighbours_alone(
     place: int, chunk: int, ending: bytes, tmp_path: Path, caplog: Any, capfd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csv_records, "CSV_CHUNK_BYTES", chunk)
-    monkeypatch.setattr(csv_records, "CSV_RECORD_BYTES", 400)
+    monkeypatch.setattr(csv_cells, "CSV_CHUNK_BYTES", chunk)
+    monkeypatch.setattr(csv_cells, "CSV_RECORD_BYTES", 400)
     sound = [b"1,2", b"3,4"]
     for name, odd in ODD_LINES.items():
         lines = [*sound[:place], odd, *sound[place:]]
@@ -365,10 +365,10 @@ def test_an_odd_csv_line_leaves_its_neighbours_alone(
 def test_whether_a_long_line_is_read_depends_on_its_own_length_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csv_records, "CSV_RECORD_BYTES", 20)
+    monkeypatch.setattr(csv_cells, "CSV_RECORD_BYTES", 20)
     path = tmp_path / "t.csv"
     for chunk in (3, 19, 20, 21, 22, 23, 100):
-        monkeypatch.setattr(csv_records, "CSV_CHUNK_BYTES", chunk)
+        monkeypatch.setattr(csv_cells, "CSV_CHUNK_BYTES", chunk)
         for before in range(6):
             path.write_bytes(b"a\n" + b"x" * before + b"\n" + b"1".zfill(20) + b"\n" + b"2".zfill(21) + b"\n3\n")
             rows = gather(open_table(path, ["a"]))

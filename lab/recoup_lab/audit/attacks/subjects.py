@@ -15,9 +15,9 @@ import numpy as np
 
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.registry import ALGORITHMS
+from recoup.curator.rivals import RIVALS, rival_of
 from recoup.curator.rivals.base import Rival, release_model
 from recoup.curator.rivals.privgene import PrivGene
-from recoup.curator.rivals.registry import RIVALS, rival_of
 from recoup.domain import Box, Domain, L1Ball, L2Ball
 from recoup.driver import release
 from recoup.errors import ParameterError, RecoupError

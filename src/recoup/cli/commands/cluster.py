@@ -63,7 +63,7 @@ def cluster(
     """
     from recoup.cli import output as out
     from recoup.cli.progress import Progress
-    from recoup.curator.rivals.registry import RIVALS
+    from recoup.curator.rivals import RIVALS
     from recoup.estimators import PrivateKMeans
 
     budget, declared = options.read_budget(epsilon, delta), read_columns(bounds)

@@ -16,9 +16,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from recoup.curator.tables.arrow import Block, arrow_numbers, blocks_of, check_numeric, not_numeric
-from recoup.curator.tables.blocks import Table, bounded_rows, sliced
-from recoup.curator.tables.schema import select, shown_column
+from recoup.curator.tables.table import (
+    Table,
+    TableRows,
+    arrow_numbers,
+    blocks_of,
+    bounded_rows,
+    check_numeric,
+    not_numeric,
+    select,
+    shown_column,
+    sliced,
+)
 from recoup.errors import ColumnTypeError, DataError
 
 _NUMERIC_KINDS: Final = "biuf"
@@ -236,7 +245,7 @@ def _arrow_table(
         check_numeric(shown_column(schema.names, position, wanted), kind)
     rows = bounded_rows(block_rows, len(schema))
 
-    def read() -> Iterator[Block]:
+    def read() -> Iterator[TableRows]:
         for batch in batches():
             yield from blocks_of(batch, rows)
 

@@ -19,13 +19,10 @@ import pyarrow as pa
 from recoup._validate import choice
 from recoup.curator.spark import is_spark, spark_table
 from recoup.curator.tables import memory
-from recoup.curator.tables.arrow import Block
-from recoup.curator.tables.blocks import Table
-from recoup.curator.tables.file_tables import open_path
+from recoup.curator.tables.files import open_path
+from recoup.curator.tables.table import Table
 from recoup.errors import ColumnTypeError, DataError
 from recoup.privacy.unit import CSV_UNITS
-
-__all__ = ["Block", "Table", "open_table"]
 
 
 def open_table(

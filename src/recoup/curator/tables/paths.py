@@ -27,7 +27,7 @@ _VERSIONED: Final = {"_delta_log": "Delta", ".hoodie": "Hudi"}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TableFile:
     """One file of a table.
 
     Attributes:
@@ -42,7 +42,7 @@ class Part:
     def shown(self) -> str:
         """The path for a message: without the values in the names of folders, which are those of records.
 
-        >>> Part(Path("in/age=31/1.parquet"), {"age": "31"}).shown
+        >>> TableFile(Path("in/age=31/1.parquet"), {"age": "31"}).shown
         'in/age=*/1.parquet'
         """
         return shown_path(self.path, self.partition)
@@ -78,7 +78,7 @@ def compression_of(path: Path) -> str | None:
     return _COMPRESSIONS.get(path.suffix.lower())
 
 
-def parts_of(folder: Path) -> list[Part]:
+def files_of(folder: Path) -> list[TableFile]:
     """Find the files of a folder and of the folders in it, in order of their paths.
 
     Args:
@@ -118,7 +118,7 @@ def parts_of(folder: Path) -> list[Part]:
     return parts
 
 
-def _walk(folder: Path, partition: Mapping[str, str], visited: set[Path | tuple[int, int]]) -> Iterator[Part]:
+def _walk(folder: Path, partition: Mapping[str, str], visited: set[Path | tuple[int, int]]) -> Iterator[TableFile]:
     shown = shown_path(folder, partition)
     resolved = naming_only(shown, folder.resolve)
     if resolved in visited:
@@ -138,7 +138,7 @@ def _walk(folder: Path, partition: Mapping[str, str], visited: set[Path | tuple[
         elif entry.is_file() and kind_of(path):
             names = _identities(path)
             if visited.isdisjoint(names):
-                yield Part(path, partition)
+                yield TableFile(path, partition)
             visited |= names
 
 

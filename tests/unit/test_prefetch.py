@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from recoup.curator.tables.prefetch import prefetched
+from recoup._threads import prefetched
 
 
 @pytest.fixture(autouse=True)

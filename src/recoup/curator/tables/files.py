@@ -17,24 +17,29 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from recoup._threads import n_threads
-from recoup.curator.tables.arrow import blocks_of, check_numeric, columns_of
-from recoup.curator.tables.blocks import Table, bounded_rows
-from recoup.curator.tables.columns import Columns
-from recoup.curator.tables.csv_records import CSV_RECORD_BYTES, Form, header_then_bytes, number_of, numbers_of
+from recoup._threads import n_threads, prefetched
+from recoup.curator.tables.csv_cells import CSV_RECORD_BYTES, Form, header_then_bytes, number_of, numbers_of
 from recoup.curator.tables.paths import (
     DELIMITERS,
     IPC,
     PARQUET,
-    Part,
+    TableFile,
     compression_of,
     each_naming_only,
+    files_of,
     kind_of,
     naming_only,
-    parts_of,
 )
-from recoup.curator.tables.prefetch import prefetched
-from recoup.curator.tables.schema import listed, select
+from recoup.curator.tables.table import (
+    Columns,
+    Table,
+    blocks_of,
+    bounded_rows,
+    check_numeric,
+    columns_of,
+    listed,
+    select,
+)
 from recoup.errors import DataError, UnreadableFileError
 
 Reader = Callable[[int], Iterator[Columns]]
@@ -88,7 +93,7 @@ def open_path(
         UnreadableFileError: a file or folder cannot be read.
         DataError: the files have different columns, or cannot be one table.
     """
-    parts = naming_only(str(path), lambda: parts_of(path) if path.is_dir() else [Part(path)])
+    parts = naming_only(str(path), lambda: files_of(path) if path.is_dir() else [TableFile(path)])
     in_folder = parts[0].path != path
     first: tuple[str, ...] | None = None
     readers = []
@@ -120,7 +125,7 @@ def _check_all_meant(file: _File, shown: str, n_columns: int | None) -> None:
         )
 
 
-def _reader(file: _File, part: Part, wanted: tuple[str, ...] | None, where: str) -> Reader:
+def _reader(file: _File, part: TableFile, wanted: tuple[str, ...] | None, where: str) -> Reader:
     hint = f"The first line of {part.shown!r} must name the columns." if file.dialect is not None else ""
     if wanted is None:
         return file.reader(select(file.names, None, hint=hint, where=where))

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from recoup.curator.tables.columns import Columns
-from recoup.kernels.csv_cells import AT_START, copy_cells, split_records
+from recoup.curator.tables.table import Columns
+from recoup.kernels.csv import AT_START, copy_cells, split_records
 
 CSV_CHUNK_BYTES = 4 << 20
 # A fixed limit, so that whether a record is read never depends on those around it.

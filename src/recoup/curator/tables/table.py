@@ -1,0 +1,255 @@
+"""What every table becomes: selected columns, read as blocks of floating-point rows, whatever it was made of.
+
+Types come from a schema, never from values, and nothing here can fail or warn because of a value.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from recoup.errors import ColumnTypeError, DataError, UnknownColumnError
+
+# What a block may take, however many columns it has; with the default rows it binds from 32 columns on.
+_BLOCK_BYTES: Final = 32 << 20
+_NAMES_SHOWN: Final = 30  # in a message
+
+
+class Columns:
+    """A block of rows as contiguous float columns of equal length; NumPy reads it as an array of rows.
+
+    Args:
+        arrays: one-dimensional, of float32 or float64; copied only where they are not contiguous.
+        n_rows: their length, which must also be known where there is no column.
+
+    >>> block = Columns((np.array([1.0, 2.0]), np.array([3.0, 4.0], np.float32)), 2)
+    >>> len(block), block.shape, np.asarray(block).tolist()
+    (2, (2, 2), [[1.0, 3.0], [2.0, 4.0]])
+    """
+
+    __slots__ = ("arrays", "n_rows")
+
+    def __init__(self, arrays: tuple[NDArray[Any], ...], n_rows: int) -> None:
+        self.arrays = tuple(np.require(array, requirements=["C", "ALIGNED"]) for array in arrays)
+        self.n_rows = n_rows
+        for array in self.arrays:
+            # Kernels are handed plain addresses: what is behind them is checked here, once.
+            if array.shape != (n_rows,) or array.dtype not in (np.float32, np.float64):
+                raise ValueError("columns are one-dimensional, of one length, and of float32 or float64.")
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and of columns."""
+        return self.n_rows, len(self.arrays)
+
+    @property
+    def addresses(self) -> NDArray[np.int64]:
+        """Where each column starts in memory, for as long as this object lives."""
+        return np.array([array.ctypes.data for array in self.arrays], dtype=np.int64)
+
+    @property
+    def narrow(self) -> NDArray[np.bool_]:
+        """Which columns are float32."""
+        return np.array([array.dtype == np.float32 for array in self.arrays], dtype=np.bool_)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("columns cannot become rows without a copy.")
+        rows = np.empty(self.shape, dtype or np.result_type(np.float32, *self.arrays))
+        for j, array in enumerate(self.arrays):
+            rows[:, j] = array
+        return rows
+
+
+# A block of rows: an array that is contiguous by row or by column, or columns.
+TableRows: TypeAlias = NDArray[np.float64] | NDArray[np.float32] | Columns
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Numeric columns of one table, readable as often as needed.
+
+    Attributes:
+        columns: names of the selected columns in their order; None for a bare array.
+        n_columns: how many columns every block has.
+        csv_dialect: how CSV was read; none for other tables.
+    """
+
+    columns: tuple[str, ...] | None
+    n_columns: int
+    _read: Callable[[], Iterator[TableRows]] = field(repr=False, compare=False)
+    csv_dialect: str | None = field(default=None, repr=False, kw_only=True)
+
+    def blocks(self) -> Iterator[TableRows]:
+        """Yield the rows in order, as arrays that are contiguous by row or by column, or as `Columns`.
+
+        Returns:
+            At least one block of n_columns columns, also for a table without rows. A row with a value that is not
+            finite is a record that contributes nothing.
+
+        Guarantees:
+            Every cell that is missing or is no finite number is NaN or infinite: readers must test for finite.
+        """
+        empty = True
+        for block in self._read():
+            empty = False
+            yield block
+        if empty:
+            yield np.empty((0, self.n_columns))
+
+
+def bounded_rows(block_rows: int, n_columns: int) -> int:
+    """The most rows of a block: as wished, and fewer for a table so wide that a block would take much memory.
+
+    >>> bounded_rows(131_072, 10), bounded_rows(131_072, 1000)
+    (131072, 4194)
+    """
+    return max(1, min(block_rows, _BLOCK_BYTES // (8 * max(1, n_columns))))
+
+
+def sliced(n_rows: int, block_rows: int, cut: Callable[[slice], NDArray[Any]]) -> Iterator[TableRows]:
+    """Yield blocks of at most `block_rows` rows, each cut out by a function."""
+    for start in range(0, n_rows, block_rows):
+        # A cast may overflow, and a warning would tell.
+        with np.errstate(all="ignore"):
+            block = cut(slice(start, start + block_rows))
+        yield block
+
+
+# ---- names of columns and their places, which are public ----
+
+
+def listed(names: Sequence[str]) -> str:
+    """Quote names for a message, and cut a long list.
+
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    """
+    more = "" if len(names) <= _NAMES_SHOWN else ", ..."
+    return ", ".join(repr(name) for name in names[:_NAMES_SHOWN]) + more
+
+
+def select(names: Sequence[str], wanted: Sequence[str] | None, *, hint: str = "", where: str = "") -> list[int]:
+    """Find the places of the wanted columns, in their order, or of all; `where` names the file for a message.
+
+    The hint is said instead of names that the table has and the user did not declare, where these may be a record: of a
+    file without header, or a frame that was read from one.
+
+    >>> select(["a", "b", "c"], ["c", "a"])
+    [2, 0]
+    """
+    times = Counter(names)
+    for name in names if wanted is None else wanted:
+        if times[name] == 0:
+            raise UnknownColumnError(
+                f"There is no column {name!r}{where}. {hint or f'The columns are {listed(names)}.'}"
+            )
+        if times[name] > 1:
+            which = "of the same name" if hint and wanted is None else repr(name)
+            raise DataError(f"There is more than one column {which}{where}. Rename all but one.")
+    first = {name: position for position, name in enumerate(names)}
+    return [first[name] for name in (names if wanted is None else wanted)]
+
+
+def shown_column(names: Sequence[str], position: int, wanted: Sequence[str] | None) -> str:
+    """A column for a message: by its name if the user declared that, else by its number.
+
+    Whoever read a file without header into a frame has a record for names.
+
+    >>> shown_column(["a", "Smith"], 1, None), shown_column(["a", "b"], 1, ["b"])
+    ('number 2', "'b'")
+    """
+    return f"number {position + 1}" if wanted is None else repr(names[position])
+
+
+# ---- Arrow: the one conversion that files, streams and cluster workers share ----
+
+
+def columns_of(batch: Any) -> Columns:
+    """Turn an Arrow batch of numeric columns, however encoded, into floats; other declared types are refused.
+
+    Columns become float32 where that holds every value of the declared type exactly, else float64; those that hold such
+    floats and no null are not copied.
+
+    Guarantees: a null is NaN. A float that is NaN or infinite stays so: readers must test for finite. What a float64
+    cannot hold exactly (large integers, decimals) is rounded without a word.
+
+    >>> batch = pa.record_batch({"a": pa.array([1, None], pa.int16()), "b": [0.5, 2.0]})
+    >>> np.asarray(columns_of(batch))
+    array([[1. , 0.5],
+           [nan, 2. ]])
+    """
+    for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
+        check_numeric(repr(name), kind)
+    return Columns(tuple(arrow_numbers(array) for array in batch.columns), batch.num_rows)
+
+
+def blocks_of(batch: Any, block_rows: int) -> Iterator[Columns]:
+    """Yield a batch of numeric columns as blocks of at most so many rows, each as `columns_of` makes it."""
+    for start in range(0, batch.num_rows, block_rows):
+        yield columns_of(batch.slice(start, block_rows))
+
+
+def arrow_numbers(array: Any) -> NDArray[Any]:
+    """Turn one Arrow array of a numeric type into floats; a null is NaN."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    while _stored_type(array.type) != array.type:
+        if isinstance(array.type, pa.BaseExtensionType):
+            array = array.storage
+        elif pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        else:
+            array = pc.run_end_decode(array)
+    # Safe casts raise for an integer that a float cannot hold exactly, which would tell of a value.
+    return np.asarray(array.cast(float_type(array.type), safe=False).to_numpy(zero_copy_only=False))
+
+
+def check_numeric(shown: str, kind: Any, where: str = "") -> None:
+    """Refuse a column whose Arrow type is not numeric; `shown` is its name or number, and `where` names its file."""
+    stored, types = _stored_type(kind), pa.types
+    tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
+    if not any(test(stored) for test in tests):
+        raise not_numeric(shown, str(kind), where)
+
+
+def not_numeric(shown: str, kind: str, where: str = "") -> ColumnTypeError:
+    """The error for a column that is declared as something else than a number."""
+    return ColumnTypeError(
+        f"Column {shown}{where} is declared as {kind}, which is not a number. Leave it out, turn it into a number, "
+        "or one-hot encode it over categories that you declare (not ones found in the data)."
+    )
+
+
+def float_type(kind: Any) -> Any:
+    """The narrower of float32 and float64 that holds every value of an Arrow type, as far as float64 does.
+
+    >>> float_type(pa.int16()), float_type(pa.int32())
+    (DataType(float), DataType(double))
+    """
+    stored, types = _stored_type(kind), pa.types
+    if types.is_floating(stored) or types.is_integer(stored):
+        narrow = stored.bit_width <= (32 if types.is_floating(stored) else 16)
+    else:
+        narrow = types.is_boolean(stored) or types.is_null(stored)
+    return pa.float32() if narrow else pa.float64()
+
+
+def _stored_type(kind: Any) -> Any:
+    while True:
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        elif pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+            kind = kind.value_type
+        else:
+            return kind
