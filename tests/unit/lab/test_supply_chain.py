@@ -291,6 +291,7 @@ def test_pins_of_tools_are_asked_about_too(tmp_path, capsys):
 SOURCE = {"recoup/__init__.py": b"x", "recoup/report/template/page.html": b"y"}
 WHEEL = SOURCE | {"recoup-0.1.dist-info/METADATA": b"Name: recoup"}
 SDIST = {f"src/{name}": content for name, content in SOURCE.items()} | {"README.md": b"r", "tests/unit/test_a.py": b"t"}
+SDIST |= {"tests/golden/ledger-v1.db": b"l", "lab/pyproject.toml": b"p"}
 PLACES = {"/builds/recoup", "/people/ann"}
 
 
