@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt, log, nextafter, sqrt
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from recoup._validate import choice
 from recoup.errors import BudgetError, ParameterError
 from recoup.privacy.price import Price
-from recoup.queries.base import Array, Sensitivity
+from recoup.queries.base import Array, Block, Sensitivity
 
 SENSITIVITY = 2**30
 _CLAMP = 2**62
-_LARGEST_SCALE = 2.0**58  # beyond this most draws would hit the clamp
+LARGEST_SCALE = 2.0**58  # beyond this most draws would hit the clamp
 # Real-valued contributions are multiplied by a factor this little too small, so that rounding in the product can never
 # push a record over its bound.
 _SHAVE = 1.0 - 2.0**-40
@@ -97,34 +97,6 @@ class Calibration:
     price: Price
 
 
-class Mechanism(Protocol):
-    """How shares of a budget become integer factors, a noise scale and a price."""
-
-    name: ClassVar[str]
-    norm: ClassVar[int]
-
-    def weights(self, shares: Sequence[Fraction], sensitivity: int) -> tuple[int, ...]:
-        """Split the integer sensitivity of a round over its blocks by their shares of the round's budget."""
-
-    def factors(self, sensitivity: Sensitivity, weights: Sequence[int]) -> Array:
-        """What each value of a contribution is multiplied by before it is truncated to an integer."""
-
-    def calibrate(self, budget: Fraction, distance: int) -> Calibration:
-        """The smallest noise whose price, by OpenDP's own map, stays within a budget."""
-
-    def release(self, totals: Sequence[int], scale: float, noise: Noise) -> list[int]:
-        """Clamp the exact totals and add noise to every one of them."""
-
-    def log_density(self, residuals: Array, scales: Array) -> float:
-        """The log-density of residuals under noise of these scales, up to a constant of the scales."""
-
-    def deviation(self, scale: float) -> float:
-        """The standard deviation of noise of this scale."""
-
-    def largest(self, n: int, probability: float) -> float:
-        """What the largest of n values of noise of scale 1 exceeds with at most this probability."""
-
-
 @dataclass(frozen=True, slots=True)
 class Laplace:
     """Pure epsilon: integer Laplace noise, calibrated in the L1 norm.
@@ -145,11 +117,8 @@ class Laplace:
 
     def factors(self, sensitivity: Sensitivity, weights: Sequence[int]) -> Array:
         """What each value of a contribution is multiplied by before it is truncated to an integer."""
-        parts = []
-        for block, weight in zip(sensitivity.blocks, weights, strict=True):
-            whole = None if block.ones is None else _whole_factor(weight // block.ones)
-            parts.append(np.full(block.size, whole) if whole is not None else weight / block.l1 * _SHAVE)
-        return np.concatenate(parts)
+        pairs = zip(sensitivity.blocks, weights, strict=True)
+        return np.concatenate([_factors(b, b.ones and weight // b.ones, weight / b.l1) for b, weight in pairs])
 
     def calibrate(self, budget: Fraction, distance: int) -> Calibration:
         """The smallest noise whose epsilon, by OpenDP's own map, stays within a budget."""
@@ -159,7 +128,7 @@ class Laplace:
 
     def release(self, totals: Sequence[int], scale: float, noise: Noise) -> list[int]:
         """Clamp the exact totals and add noise to every one of them."""
-        return noise.laplace(_clamped(totals), scale)
+        return noise.laplace(clamped(totals), scale)
 
     def log_density(self, residuals: Array, scales: Array) -> float:
         """Minus the sum of |residual| / scale."""
@@ -194,11 +163,10 @@ class Gaussian:
 
     def factors(self, sensitivity: Sensitivity, weights: Sequence[int]) -> Array:
         """What each value of a contribution is multiplied by before it is truncated to an integer."""
-        parts = []
-        for block, weight in zip(sensitivity.blocks, weights, strict=True):
-            whole = None if block.ones is None else _whole_factor(isqrt(weight * weight // block.ones))
-            parts.append(np.full(block.size, whole) if whole is not None else weight / block.l2 * _SHAVE)
-        return np.concatenate(parts)
+        pairs = zip(sensitivity.blocks, weights, strict=True)
+        return np.concatenate(
+            [_factors(b, b.ones and isqrt(weight**2 // b.ones), weight / b.l2) for b, weight in pairs]
+        )
 
     def calibrate(self, budget: Fraction, distance: int) -> Calibration:
         """The smallest noise whose rho, by OpenDP's own map, stays within a budget."""
@@ -207,7 +175,7 @@ class Gaussian:
 
     def release(self, totals: Sequence[int], scale: float, noise: Noise) -> list[int]:
         """Clamp the exact totals and add noise to every one of them."""
-        return noise.gaussian(_clamped(totals), scale)
+        return noise.gaussian(clamped(totals), scale)
 
     def log_density(self, residuals: Array, scales: Array) -> float:
         """Minus half the sum of squared residual / scale."""
@@ -228,7 +196,8 @@ def checked_noise(noise: object) -> None:
     choice(noise, "noise", ("secure", "simulated"), '"secure", or "simulated" for experiments')
 
 
-MECHANISMS: dict[str, Laplace | Gaussian] = {"laplace": Laplace(), "gaussian": Gaussian()}
+Mechanism: TypeAlias = Laplace | Gaussian
+MECHANISMS: dict[str, Mechanism] = {"laplace": Laplace(), "gaussian": Gaussian()}
 
 
 def integer_sensitivity(n_records: int | None) -> int:
@@ -253,13 +222,17 @@ def _positive(weights: list[int]) -> tuple[int, ...]:
     return tuple(weights)
 
 
-def _whole_factor(factor: int) -> float:
-    if factor < 1:
+def _factors(block: Block, whole: int | None, real: Array) -> Array:
+    """Of one block: whole numbers of ones are counted exactly, reals are kept a little below their bound."""
+    if whole is None:
+        return real * _SHAVE
+    if whole < 1:
         raise ParameterError("a block's share of its round is too small for so many counts: give it more.")
-    return float(factor)
+    return np.full(block.size, float(whole))
 
 
-def _clamped(totals: Sequence[int]) -> list[int]:
+def clamped(totals: Sequence[int]) -> list[int]:
+    """Totals as OpenDP's integers hold them; it would saturate silently, and this is 1-Lipschitz."""
     return [max(-_CLAMP, min(_CLAMP, int(total))) for total in totals]
 
 
@@ -268,7 +241,7 @@ def _added(totals: Sequence[int], draws: NDArray[np.float64]) -> list[int]:
 
 
 def _calibrate(kind: str, measure: Any, budget: Fraction, distance: int, start: float) -> Calibration:
-    if not start <= _LARGEST_SCALE:
+    if not start <= LARGEST_SCALE:
         raise BudgetError(
             f"a round's budget of {float(budget):.3g} needs more noise than 64-bit integers hold: ask for fewer "
             "rounds, or a larger epsilon."

@@ -36,19 +36,9 @@ _SMALLEST_RHO = Fraction(1, 10**200)
 def as_fraction(value: object, name: str, *, allow_zero: bool = False) -> Fraction:
     """Read a number that a person typed as exactly the decimal that they see.
 
-    Args:
-        value: an int, float (NumPy's too), string ("0.1" or "1/3"), Decimal or Fraction.
-        name: what the number is, for the message.
-        allow_zero: whether zero can be meant.
+    An int, float (NumPy's too), text ("0.1" or "1/3"), Decimal or Fraction; a float counts as its shortest decimal.
 
-    Returns:
-        The exact value; a float counts as its shortest decimal, so 0.1 is 1/10.
-
-    Raises:
-        BudgetError: not a finite number, negative, zero where zero is not allowed, or of absurd size.
-
-    Guarantees:
-        Takes little time and memory, whatever the exponent.
+    Guarantees: takes little time and memory, whatever the exponent.
 
     >>> as_fraction(0.1, "epsilon")
     Fraction(1, 10)
@@ -143,16 +133,8 @@ def epsilon_of_rho(rho: Fraction, delta: Fraction) -> Fraction:
     for rho beyond some thousands; there the same formula is evaluated here in 80 digits. dp-accounting's RDP
     accountant has the same formula on a fixed list of orders and so is never smaller; it is not used.
 
-    Args:
-        rho: the zCDP parameter, at least 0.
-        delta: greater than 0 and less than 1.
-
-    Returns:
-        An epsilon for which every rho-zCDP mechanism is (epsilon, delta)-DP; 0 for rho = 0.
-
-    Guarantees:
-        Never below the exact minimum, and above it by at most 1e-6 of it (1e-14 in practice) for rho from 1e-200 and
-        delta up to 0.5.
+    Guarantees: every rho-zCDP mechanism is (epsilon, delta)-DP. Never below the exact minimum, and above it by at most
+    1e-6 of it (1e-14 in practice) for rho from 1e-200 and delta up to 0.5.
 
     >>> round(float(epsilon_of_rho(Fraction(1, 2), Fraction(1, 10**6))), 4)
     5.2215
@@ -169,17 +151,9 @@ def epsilon_of_rho(rho: Fraction, delta: Fraction) -> Fraction:
 
 
 def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Find the largest zCDP budget that an (epsilon, delta) budget pays for.
+    """Find the largest zCDP budget that an (epsilon, delta) budget pays for, by bisection from below; 0 if none is.
 
-    Args:
-        epsilon: greater than 0.
-        delta: greater than 0 and less than 1.
-
-    Returns:
-        The last float, by bisection from below, whose ``epsilon_of_rho`` is at most epsilon; 0 where none is.
-
-    Guarantees:
-        ``epsilon_of_rho(rho_of(epsilon, delta), delta) <= epsilon``, always.
+    Guarantees: ``epsilon_of_rho(rho_of(epsilon, delta), delta) <= epsilon``, always.
 
     >>> rho = rho_of(Fraction(3), Fraction(1, 10**6))
     >>> round(float(rho), 4), epsilon_of_rho(rho, Fraction(1, 10**6)) <= 3

@@ -23,11 +23,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from recoup.errors import BudgetError, ParameterError
-from recoup.privacy.mechanism import Calibration
+from recoup.privacy.mechanism import LARGEST_SCALE, Calibration, clamped
 from recoup.privacy.price import Price
-
-_CLAMP = 2**62
-_LARGEST_SCALE = 2.0**58
 
 
 class Selector(Protocol):
@@ -75,12 +72,12 @@ class SimulatedSelector:
         best = max(scores)
         relative = np.array([float(score - best) for score in scores])
         noise = self._generator.standard_exponential((n_winners, len(scores))) * scale
-        found: list[int] = []
+        winners: list[int] = []
         for row in noise:
             noisy = relative + row
-            noisy[found] = -np.inf
-            found.append(int(np.argmax(noisy)))
-        return found
+            noisy[winners] = -np.inf
+            winners.append(int(np.argmax(noisy)))
+        return winners
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +94,9 @@ class NoisyMax:
     name: ClassVar[str] = "exponential"
 
     def calibrate(self, budget: Fraction, *, distance: int, n_winners: int) -> Calibration:
-        """The smallest noise for which all winners together, by OpenDP's own map, stay within a budget.
-
-        Args:
-            budget: epsilon for all winners.
-            distance: how far neighbours move every score, at most.
-            n_winners: how many selections.
-
-        Returns:
-            The scale of the noise of one selection, and the price of all.
-        """
+        """The smallest noise for which all winners together, by OpenDP's own map, stay within a budget."""
         scale = n_winners * distance / float(budget) if float(budget) > 0 else inf
-        if not scale <= _LARGEST_SCALE:
+        if not scale <= LARGEST_SCALE:
             raise BudgetError(
                 f"a selection's budget of {float(budget):.3g} needs more noise than 64-bit integers hold: ask for "
                 "fewer rounds, or a larger epsilon."
@@ -124,7 +112,7 @@ class NoisyMax:
         """Clamp the exact scores and select by noisy ones; the number of candidates and of winners is public."""
         if not 1 <= n_winners <= len(scores):
             raise ParameterError(f"{n_winners} winners among {len(scores)} candidates: there must be at least as many.")
-        return selector.winners([max(-_CLAMP, min(_CLAMP, int(s))) for s in scores], n_winners, scale)
+        return selector.winners(clamped(scores), n_winners, scale)
 
 
 @lru_cache(maxsize=64)

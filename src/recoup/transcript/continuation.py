@@ -20,19 +20,10 @@ _ANEW = "begin a new release with another path"
 
 
 def continued(path: str | os.PathLike[str] | None, fresh: Transcript, ledger: Ledger | None) -> tuple[Transcript, int]:
-    """Read the transcript to continue.
+    """The transcript to continue, a pending round counted as lost, and how many charges the ledger holds for its run.
 
-    Args:
-        path: of its file; without a file it begins.
-        fresh: one without rounds, under the terms and with the payment of now.
-        ledger: that is to pay for the rest.
-
-    Returns:
-        The transcript, a pending round counted as lost, and how many charges the ledger holds for its run.
-
-    Raises:
-        TranscriptError: it has other terms, or cannot be continued at all.
-        ContinuationError: the rest would be paid for by somebody else, or was paid for already.
+    Without a file it begins as `fresh`, which has no rounds and the terms and the payment of now; what has other terms,
+    or would be paid for by somebody else than `ledger`, or was paid for already, is refused.
     """
     if path is None:
         raise ParameterError("resume=True needs the path of the transcript to continue.")

@@ -76,17 +76,10 @@ class Round:
 
     @classmethod
     def of_imported(cls, context: Context, *, query: Query, noisy: ArrayLike, scales: ArrayLike) -> Self:
-        """Assemble a round from an answer that was made elsewhere.
+        """Assemble a round from an imported answer, all in the unit domain.
 
-        Args:
-            context: the terms that are claimed.
-            query: what was asked, in the unit domain.
-            noisy: (size,) its noisy answer.
-            scales: the noise scale of all values, of each block, or of each value (Laplace: b; Gaussian: the standard
-                deviation).
-
-        Returns:
-            The round. Its price is what noise of these scales would cost here, and promises nothing.
+        Its scales are one for all values, for each block, or for each value. Its price is what noise of these scales
+        would cost here, and promises nothing.
 
         >>> from recoup import Box
         >>> from recoup.queries.counts import GridQuery
