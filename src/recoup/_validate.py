@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import inf, isfinite
+from math import inf, isfinite, nan
 from numbers import Integral, Real
 from typing import TypeVar
 
@@ -22,10 +22,8 @@ def whole_number(value: object, name: str, *, low: int = 1, high: int = ORDINARY
     """
     whole = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if whole is None or not low <= whole <= high:
-        # An integer of thousands of digits cannot even be printed.
-        absurd = whole is not None and (whole > max(high, ORDINARY) or abs(whole) > LARGEST)
         span = f"of at least {low}" if high >= ORDINARY else f"from {low} to {high}"
-        raise _refusal("too large" if absurd else f"{value!r:.60}", name, f"give a whole number {span}.")
+        raise _refusal(value, name, f"give a whole number {span}.", largest=max(high, ORDINARY))
     return whole
 
 
@@ -35,10 +33,10 @@ def positive_number(value: object, name: str, *, high: float = inf, or_zero: boo
     >>> positive_number(0.5, "proposal_variance")
     0.5
     """
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else -1.0
+    number = _real(value)
     if not (isfinite(number) and 0.0 <= number <= high and (or_zero or number > 0.0)):
         what = "a number of at least 0" if or_zero else "a positive number"
-        raise _refusal(f"{value!r:.60}", name, f"give {what}{'' if high == inf else f', at most {high:,.0f}'}.")
+        raise _refusal(value, name, f"give {what}{'' if high == inf else f', at most {high:,.0f}'}.")
     return number
 
 
@@ -48,9 +46,9 @@ def probability(value: object, name: str) -> float:
     >>> probability(0.9, "level")
     0.9
     """
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else -1.0
+    number = _real(value)
     if not 0.0 < number < 1.0:
-        raise _refusal(f"{value!r:.60}", name, "give a number between 0 and 1.")
+        raise _refusal(value, name, "give a number between 0 and 1.")
     return number
 
 
@@ -63,9 +61,18 @@ def choice(value: _T, name: str, choices: Iterable[_T], words: str | None = None
     known = tuple(choices)
     if not isinstance(value, str) or value not in known:
         listed = ", ".join(map(str, known))
-        raise _refusal(f"{value!r:.60}", name, f"choose {words or f'one of {listed}'}.")
+        raise _refusal(value, name, f"choose {words or f'one of {listed}'}.")
     return value
 
 
-def _refusal(shown: str, name: str, advice: str) -> ParameterError:
-    return ParameterError(f"{name}={shown}: {advice}", parameter=name)
+def _real(value: object) -> float:
+    try:
+        return float(value) if isinstance(value, Real) and not isinstance(value, bool) else nan
+    except OverflowError:
+        return inf
+
+
+def _refusal(value: object, name: str, advice: str, largest: int = LARGEST) -> ParameterError:
+    # An integer of thousands of digits cannot even be printed.
+    absurd = isinstance(value, Integral) and not -LARGEST <= int(value) <= largest
+    return ParameterError(f"{name}={'too large' if absurd else f'{value!r:.60}'}: {advice}", parameter=name)
