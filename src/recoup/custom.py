@@ -1,11 +1,12 @@
-"""Everything that a query and an algorithm of your own are written with, in one place.
+"""Everything that a query, an algorithm and a way to infer of your own are written with, in one place.
 
 `docs/your-own.md` writes a private median with it; `recoup.testing.check_algorithm` tests what you write.
 """
 
 from recoup.algorithms.base import Algorithm, SimpleAlgorithm
-from recoup.algorithms.registry import register
+from recoup.algorithms.registry import Entry, register
 from recoup.domain import Domain, uniform_points
+from recoup.inference.infer import register_method
 from recoup.queries.base import Block, Query, Sensitivity, SimpleQuery, bounded_block
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
@@ -15,6 +16,7 @@ __all__ = [
     "Block",
     "Context",
     "Domain",
+    "Entry",
     "Query",
     "Request",
     "Round",
@@ -23,5 +25,6 @@ __all__ = [
     "SimpleQuery",
     "bounded_block",
     "register",
+    "register_method",
     "uniform_points",
 ]

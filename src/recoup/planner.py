@@ -3,12 +3,11 @@
 Noise scales come from the same sensitivities and the same calibration as a release, so a plan and the transcript that
 follows it agree to the last bit. What the noise does to the centres is an expectation under two assumptions that Su et
 al. (CODASPY 2016) make: clusters of equal size, and centres whose coordinates are typically 2 x 0.225 in size when
-columns are scaled to [-1, 1].
+columns are scaled to [-1, 1]. The registry of algorithms says which plan belongs to which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
@@ -17,15 +16,30 @@ import numpy as np
 
 from recoup._validate import positive_number, whole_number
 from recoup.algorithms.kmeans.adaptive import plan_stages
-from recoup.algorithms.kmeans.hybrid import TYPICAL_OFFSET
+from recoup.algorithms.kmeans.grid import ChosenGrid, GridKMeans, Rule, check_possible, choose_grid
+from recoup.algorithms.kmeans.hybrid import TYPICAL_OFFSET, HybridKMeans, choose_rounds, lloyd_request
 from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.errors import ParameterError
 from recoup.privacy.price import Price, epsilon_of_rho
+from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context, Request
 from recoup.transcript.quote import quote
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 7
+# The law of the adaptive algorithm, fitted to the first list of the plan study: the excess over non-private k-means is
+# about 8 d (K / (N epsilon))^1.25.
+EXCESS_LAW, EXCESS_POWER = 8.0, 1.25
+# N epsilon / K from which on it holds; below, a cluster may be missed altogether.
+LEAST_STRENGTH = 100.0
+# Below, the shape of the clusters decides by factors of ten, which no public number tells; above, clusters are missed
+# in some releases and not in others.
+LEAST_EXCESS, MOST_EXCESS = 0.003, 0.1
+# Where it was measured and held for most tables; with 20 and 26 clusters it failed for two tables of three, and with
+# 2,000 records or fewer for four lines of nine.
+MEASURED_COLUMNS, MEASURED_CLUSTERS, MEASURED_RECORDS = (1, 16), (2, 16), 5_000
+# What the adaptive plan is shown for where no number was declared.
+ASSUMED_RECORDS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,23 +59,8 @@ class PlannedRound:
     n_cells: int
     price: Price
     count_scale: float
-    sum_scale: float | None
-    center_deviation: float | None
-
-
-# The law of the adaptive algorithm, fitted to the first list of `recoup_lab.studies.plan`: the excess over non-private
-# k-means is about 8 d (K / (N epsilon))^1.25.
-EXCESS_LAW, EXCESS_POWER = 8.0, 1.25
-# N epsilon / K from which on it holds; below, a cluster may be missed altogether.
-LEAST_STRENGTH = 100.0
-# Below, the shape of the clusters decides by factors of ten, which no public number tells; above, clusters are missed
-# in some releases and not in others.
-LEAST_EXCESS, MOST_EXCESS = 0.003, 0.1
-# Where it was measured and held for most tables; with 20 and 26 clusters it failed for two tables of three, and with
-# 2,000 records or fewer for four lines of nine.
-MEASURED_COLUMNS, MEASURED_CLUSTERS, MEASURED_RECORDS = (1, 16), (2, 16), 5_000
-# What the adaptive plan is shown for where no number was declared.
-ASSUMED_RECORDS = 10_000
+    sum_scale: float | None = None
+    center_deviation: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +71,7 @@ class Plan:
         context: the terms: domain, budget, mechanism, declared number of records.
         algorithm: what will be run, in words.
         rounds: what each round costs and how noisy it is.
+        n_clusters: K.
         expected_displacement: the squared distance by which noise moves the centres of the last round, summed over all
             of them, columns scaled to [-1, 1]; none without a declared number of records.
         expected_excess: what that adds to the within-cluster sum of squares.
@@ -80,24 +80,20 @@ class Plan:
         relative_excess: what the adaptive algorithm is expected to lose against non-private k-means, as a part of its
             within-cluster sum of squares; 0.003 stands for that or less. None for other algorithms, without a declared
             number of records, and where it cannot be told, as a note then explains.
-        n_clusters: K.
         notes: what else is worth knowing, such as too few records, or why a grid is not the one that its rule asks for.
+        relative_sums: whether the noise of sums is given in units of the cells' radii.
     """
 
     context: Context
     algorithm: str
     rounds: tuple[PlannedRound, ...]
-    expected_displacement: float | None
-    expected_excess: float | None
-    suggested_rounds: int | None
     n_clusters: int
+    expected_displacement: float | None = None
+    expected_excess: float | None = None
+    suggested_rounds: int | None = None
     relative_excess: float | None = None
     notes: tuple[str, ...] = ()
-
-    @property
-    def relative_sums(self) -> bool:
-        """Whether the noise of sums is given in units of the cells' radii."""
-        return self.algorithm.startswith("adaptive")
+    relative_sums: bool = False
 
     @property
     def amount(self) -> Fraction:
@@ -111,6 +107,9 @@ class Plan:
         return self.amount if pure else epsilon_of_rho(self.amount, self.context.delta)
 
 
+# ---- plans ----
+
+
 def plan_lloyd(context: Context, *, n_clusters: int, n_rounds: int = 5) -> Plan:
     """Plan DP-KMEANS, the paper's Algorithm 1.
 
@@ -118,9 +117,6 @@ def plan_lloyd(context: Context, *, n_clusters: int, n_rounds: int = 5) -> Plan:
         context: the terms of the release; its bounds matter only through their shape and number of columns.
         n_clusters: K.
         n_rounds: T.
-
-    Returns:
-        The plan.
 
     Guarantees: prices and noise scales are those of the transcript that `recoup.release` makes on these terms.
 
@@ -131,53 +127,39 @@ def plan_lloyd(context: Context, *, n_clusters: int, n_rounds: int = 5) -> Plan:
     (10.0, 1.0, True)
     """
     algorithm = KMeans(n_clusters=n_clusters, n_rounds=n_rounds)
-    n_columns = context.domain.n_columns
+    k, n = algorithm.n_clusters, context.n_records
+    shape = {"n_clusters": k, "n_columns": context.domain.n_columns}
     # The algorithm's own first request draws initial centres, which takes long for many clusters and changes nothing.
-    query = VoronoiQuery(centers=np.zeros((algorithm.n_clusters, n_columns)))
-    half = Fraction(1, 2)
+    query, half = VoronoiQuery(centers=np.zeros((k, context.domain.n_columns))), Fraction(1, 2)
     request = Request(query=query, share=Fraction(1, algorithm.n_rounds), split={"count": half, "sum": half})
-    rounds = (planned_round(context, request),) * algorithm.n_rounds
-    displacement = excess = suggested = None
-    if context.n_records is not None:
-        last = rounds[-1]
-        deviation = context.noise.deviation
-        displacement = expected_error(
-            n_clusters=algorithm.n_clusters,
-            n_columns=n_columns,
-            n_records=context.n_records,
-            count_deviation=deviation(last.count_scale),
-            sum_deviation=deviation(last.sum_scale or 0.0),
-        )
-        excess = displacement * context.n_records / algorithm.n_clusters
+    each = planned_round(context, request)
+    displacement = suggested = None
+    if n is not None:
+        count, total = (context.noise.deviation(scale or 0.0) for scale in (each.count_scale, each.sum_scale))
+        displacement = expected_error(n_records=n, count_deviation=count, sum_deviation=total, **shape)
         if context.budget_measure == "pure":
             epsilon = float(context.epsilon) / context.records_per_person
-            suggested = suggested_rounds(
-                epsilon=epsilon, n_clusters=algorithm.n_clusters, n_columns=n_columns, n_records=context.n_records
-            )
+            suggested = suggested_rounds(epsilon=epsilon, n_records=n, **shape)
     rounds_words = "1 round" if algorithm.n_rounds == 1 else f"{algorithm.n_rounds} rounds"
-    cells_words = "1 cell" if algorithm.n_clusters == 1 else f"{algorithm.n_clusters} cells"
     return Plan(
         context=context,
-        algorithm=f"DP-KMEANS, {rounds_words} of counts and sums in {cells_words}",
-        rounds=rounds,
+        algorithm=f"DP-KMEANS, {rounds_words} of counts and sums in {'1 cell' if k == 1 else f'{k} cells'}",
+        rounds=(each,) * algorithm.n_rounds,
+        n_clusters=k,
         expected_displacement=displacement,
-        expected_excess=excess,
+        expected_excess=None if displacement is None or n is None else displacement * n / k,
         suggested_rounds=suggested,
-        n_clusters=algorithm.n_clusters,
-        notes=weakness_notes(context, algorithm.n_clusters),
+        notes=weakness_notes(context, k),
     )
 
 
 def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
-    """Plan the default algorithm.
+    """Plan the default algorithm; where its cells lie and how wide they are is decided on the way.
 
     Args:
         context: the terms of the release. Without a declared number of records the release first asks for it, and
             the plan is that for 10,000, as a note says.
         n_clusters: K.
-
-    Returns:
-        The plan; where the cells lie and how wide they are is decided on the way.
 
     Guarantees: prices are those of the transcript that `PrivateKMeans` makes with these terms and this n_records; they
     always add up to the budget.
@@ -188,52 +170,201 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
     >>> round(plan.relative_excess, 5), plan.epsilon <= 1
     (0.003, True)
     """
-    n, d = context.n_records or ASSUMED_RECORDS, context.domain.n_columns
-    n_clusters = whole_number(n_clusters, "n_clusters")
-    expected = None
-    notes = unknown_notes(context, n_clusters)
-    if context.n_records is not None and not notes:
-        shape = {"n_clusters": n_clusters, "n_columns": d}
-        by_law = relative_excess(epsilon=context.effective_epsilon(), n_records=context.n_records, **shape)
-        expected = max(by_law, LEAST_EXCESS)
-        if context.budget_measure != "pure":
-            notes = (
-                "What to expect was measured with Laplace noise, and is taken over to Gaussian noise of its strength.",
-            )
+    d, n_clusters = context.domain.n_columns, whole_number(n_clusters, "n_clusters")
+    expected, notes = None, unknown_notes(context, n_clusters)
     if context.n_records is None:
         notes = (
             f"No number of records was declared, so the first round asks for it, and the others depend on the answer: "
             f"shown are those for {ASSUMED_RECORDS:,} records. Give --n-records, a public guess, to see yours and what "
             "to expect.",
         )
-    mechanism = context.noise
+    elif not notes:
+        expected = max(_by_law(context, n_clusters), LEAST_EXCESS)
+        if context.budget_measure != "pure":
+            notes = (
+                "What to expect was measured with Laplace noise, and is taken over to Gaussian noise of its strength.",
+            )
     rounds = []
-    for stage in plan_stages(context, n_clusters, float(n)):
+    for stage in plan_stages(context, n_clusters, float(context.n_records or ASSUMED_RECORDS)):
         calibration = context.calibrated(stage.share)
         weights = dict(zip(stage.split, context.weights(stage.split.values()), strict=True))
         ones = d if stage.kind == "first look" and d > 3 else 1
-        count_scale = calibration.scale / weights["count"] * (ones if mechanism.norm == 1 else sqrt(ones))
+        count_scale = calibration.scale / weights["count"] * (ones if context.noise.norm == 1 else sqrt(ones))
         sum_scale = calibration.scale / weights["sum"] if "sum" in weights else None
         rounds.append(
-            PlannedRound(
-                n_cells=stage.n_cells,
-                price=calibration.price,
-                count_scale=count_scale,
-                sum_scale=sum_scale,
-                center_deviation=None,
-            )
+            PlannedRound(n_cells=stage.n_cells, price=calibration.price, count_scale=count_scale, sum_scale=sum_scale)
         )
     return Plan(
         context=context,
         algorithm=f"adaptive: first look, counts, then {rounds[-1].n_cells} or more cells with sums",
         rounds=tuple(rounds),
-        expected_displacement=None,
-        expected_excess=None,
-        suggested_rounds=None,
         n_clusters=n_clusters,
         relative_excess=expected,
         notes=notes,
+        relative_sums=True,
     )
+
+
+def plan_grid(context: Context, *, n_clusters: int, rule: Rule = "eugkm") -> Plan:
+    """Plan EUGkM: noisy counts on one regular grid; notes say where it is not the one that the rule asks for.
+
+    Args:
+        context: the terms of the release, with a declared number of records.
+        n_clusters: K.
+        rule: how many cells.
+
+    Guarantees: price, noise and number of cells are those of the transcript that `recoup.release` makes with these
+    terms and this n_records.
+
+    >>> from recoup.domain import Box
+    >>> terms = Context(domain=Box([0] * 10, [1] * 10), epsilon=Fraction(2), n_records=100_000)
+    >>> plan = plan_grid(terms, n_clusters=3)
+    >>> plan.rounds[0].n_cells, plan.notes
+    (1048576, ('The grid is lowered from 5 bins a column to keep to 1048576 cells.',))
+    """
+    algorithm = GridKMeans(n_clusters=n_clusters, rule=rule)
+    n = _declared_records(context, "grid", algorithm.n_clusters)
+    grid = choose_grid(context, algorithm.n_clusters, n, Fraction(1), algorithm.rule)
+    return Plan(
+        context=context,
+        algorithm=f"grid: counts in {_in_words(grid)}",
+        rounds=(_counts_round(context, grid, Fraction(1)),),
+        n_clusters=algorithm.n_clusters,
+        notes=(*_grid_notes(grid), *weakness_notes(context, algorithm.n_clusters)),
+    )
+
+
+def plan_hybrid(context: Context, *, n_clusters: int) -> Plan:
+    """Plan the hybrid of Su et al.: a grid, and one Lloyd round where that is predicted to help, as a note says.
+
+    Args:
+        context: the terms of the release, with a declared number of records.
+        n_clusters: K.
+
+    Guarantees: prices, noise and number of cells are those of the transcript that `recoup.release` makes with these
+    terms and this n_records.
+
+    >>> from recoup.domain import Box
+    >>> terms = Context(domain=Box([0] * 3, [1] * 3), epsilon=Fraction(1), n_records=33_925)
+    >>> [r.n_cells for r in plan_hybrid(terms, n_clusters=3).rounds]
+    [8000, 3]
+    """
+    k = HybridKMeans(n_clusters=n_clusters).n_clusters
+    n = _declared_records(context, "hybrid", k)
+    chosen = choose_rounds(context, k, n)
+    rounds = [_counts_round(context, chosen.grid, chosen.grid_share)]
+    words, displacement = f"hybrid: counts in {_in_words(chosen.grid)}", None
+    if chosen.lloyd_share:
+        request = lloyd_request(context, np.zeros((k, context.domain.n_columns)), chosen.lloyd_share)
+        rounds.append(planned_round(context, request))
+        words, displacement = f"{words}, then sums in {k} cells", chosen.lloyd_error
+    note = (
+        f"A Lloyd round is {'bought' if chosen.lloyd_share else 'not bought'}: predicted squared displacement of all "
+        f"centres {chosen.lloyd_error:.3g} with it, {chosen.grid_error:.3g} with a grid alone."
+    )
+    return Plan(
+        context=context,
+        algorithm=words,
+        rounds=tuple(rounds),
+        n_clusters=k,
+        expected_displacement=displacement,
+        expected_excess=None if displacement is None else displacement * n / k,
+        notes=(*_grid_notes(chosen.grid), note, *weakness_notes(context, k)),
+    )
+
+
+def _declared_records(context: Context, algorithm: str, n_clusters: int) -> float:
+    check_possible(context, n_clusters)
+    if context.n_records is None:
+        raise ParameterError(f"the {algorithm} plan needs a rough number of records: declare n_records (--n-records).")
+    return float(context.n_records)
+
+
+def _in_words(grid: ChosenGrid) -> str:
+    return f"{grid.query.size} cells, {grid.query.sides[0]} bins a column"
+
+
+def _grid_notes(grid: ChosenGrid) -> tuple[str, ...]:
+    return (f"The grid is {grid.reason}.",) if grid.reason else ()
+
+
+# ---- rounds ----
+
+
+def _counts_round(context: Context, grid: ChosenGrid, share: Fraction) -> PlannedRound:
+    calibration = context.calibrated(share)
+    (weight,) = context.weights([Fraction(1)])
+    return PlannedRound(n_cells=grid.query.size, price=calibration.price, count_scale=calibration.scale / weight)
+
+
+def planned_round(context: Context, request: Request) -> PlannedRound:
+    """Price a round of counts and sums in cells as the curator would; scales that differ by their mean square.
+
+    >>> from recoup.domain import Box
+    >>> half, query = Fraction(1, 2), VoronoiQuery(centers=np.zeros((3, 2)))
+    >>> request = Request(query=query, share=Fraction(1), split={"count": half, "sum": half})
+    >>> planned_round(Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1)), request).count_scale
+    2.0
+    """
+    query = as_cells(request.query, "absolute", "relative")
+    if query is None:
+        raise ParameterError("only a query of counts and sums in cells has centres to plan for.")
+    terms, of = quote(context, request), context.noise.deviation
+    count_scale, sum_scale = _mean_square(terms.scales[: query.n_cells]), _mean_square(terms.scales[query.n_cells :])
+    deviation = None
+    if context.n_records is not None:
+        deviation = _center_deviation(of(count_scale), of(sum_scale), context.n_records / query.n_cells)
+    return PlannedRound(
+        n_cells=query.n_cells,
+        price=terms.price,
+        count_scale=count_scale,
+        sum_scale=sum_scale,
+        center_deviation=deviation,
+    )
+
+
+def expected_error(
+    *, n_clusters: int, n_columns: int, n_records: int, count_deviation: float, sum_deviation: float
+) -> float:
+    """Expect the squared distance by which noise moves all centres of a round, columns scaled to [-1, 1].
+
+    A centre is a noisy sum over a noisy count. To first order its coordinate has the variance (sum_deviation^2 +
+    (2 x 0.225)^2 count_deviation^2) / n^2 in a cluster of n = N / K records; this is added up over K centres and d
+    coordinates. Times N / K it is the expected rise of the within-cluster sum of squares. With Laplace noise and the
+    split of Su et al. it equals their 2 K^3 (d + a)^3 / (N e)^2; it is not capped by what the domain allows.
+
+    >>> round(expected_error(n_clusters=2, n_columns=1, n_records=200, count_deviation=0, sum_deviation=5), 6)
+    0.005
+    """
+    deviation = _center_deviation(count_deviation, sum_deviation, n_records / n_clusters)
+    return n_clusters * n_columns * deviation**2
+
+
+def suggested_rounds(*, epsilon: float, n_clusters: int, n_columns: int, n_records: int) -> int:
+    """How many rounds Su et al. would take: as many as keep a round useful, between 2 and 7.
+
+    The smallest useful budget of a round is sqrt(500 K^3 (d + a)^3) / N, a = (4 d 0.225^2)^(1/3).
+
+    >>> suggested_rounds(epsilon=1, n_clusters=5, n_columns=2, n_records=107_000)
+    7
+    """
+    positive_number(epsilon, "epsilon")
+    n_records = whole_number(n_records, "n_records")
+    count_weight = float((4.0 * n_columns * TYPICAL_OFFSET**2) ** (1.0 / 3.0))
+    smallest = sqrt(500.0 * n_clusters**3 * (n_columns + count_weight) ** 3) / n_records
+    return int(min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, epsilon // smallest)))
+
+
+def _center_deviation(count_deviation: float, sum_deviation: float, per_cell: float) -> float:
+    return sqrt(sum_deviation**2 + (2.0 * TYPICAL_OFFSET * count_deviation) ** 2) / per_cell
+
+
+def _mean_square(scales: Array) -> float:
+    # Equal scales are returned as they are: squaring would change the last bit.
+    return float(scales[0]) if (scales == scales[0]).all() else float(np.sqrt(np.mean(scales**2)))
+
+
+# ---- what the adaptive algorithm loses ----
 
 
 def weakness(context: Context, n_clusters: int) -> float | None:
@@ -251,13 +382,13 @@ def weakness(context: Context, n_clusters: int) -> float | None:
 
 def weakness_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
     """The warning that goes with too few records, if there are too few."""
-    found = weakness(context, n_clusters)
-    if found is None:
+    strength = weakness(context, n_clusters)
+    if strength is None:
         return ()
     return (
-        f"Too few records for this epsilon: N epsilon / K is {found:.3g}, and below {LEAST_STRENGTH:g} no prediction "
-        "of the loss holds. It may be several times that of non-private k-means. Raise epsilon, or ask for fewer "
-        "clusters.",
+        f"Too few records for this epsilon: N epsilon / K is {strength:.3g}, and below {LEAST_STRENGTH:g} no "
+        "prediction of the loss holds. It may be several times that of non-private k-means. Raise epsilon, or ask for "
+        "fewer clusters.",
     )
 
 
@@ -272,20 +403,24 @@ def unknown_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
     n, d = context.n_records, context.domain.n_columns
     if n is None or weakness(context, n_clusters) is not None:
         return weakness_notes(context, n_clusters)
-    reasons = []
-    for value, (least, most), name in (
-        (d, MEASURED_COLUMNS, "columns"),
-        (n_clusters, MEASURED_CLUSTERS, "cluster" if n_clusters == 1 else "clusters"),
-    ):
-        if not least <= value <= most:
-            reasons.append(f"{value:,} {name}, where predictions were found to hold for {least} to {most}")
+    reasons = [
+        f"{value:,} {name}, where predictions were found to hold for {least} to {most}"
+        for value, (least, most), name in (
+            (d, MEASURED_COLUMNS, "columns"),
+            (n_clusters, MEASURED_CLUSTERS, "cluster" if n_clusters == 1 else "clusters"),
+        )
+        if not least <= value <= most
+    ]
     if n < MEASURED_RECORDS:
         reasons.append(f"{n:,} records, where predictions were found to hold from {MEASURED_RECORDS:,} on")
-    shape = {"n_clusters": n_clusters, "n_columns": d}
-    by_law = relative_excess(epsilon=context.effective_epsilon(), n_records=n, **shape)
-    if by_law > MOST_EXCESS:
+    if _by_law(context, n_clusters) > MOST_EXCESS:
         reasons.append(f"N epsilon is small for {d} columns and {n_clusters} clusters, and a cluster may be missed")
     return (f"What this will lose is not known: {'; '.join(reasons)}.",) if reasons else ()
+
+
+def _by_law(context: Context, n_clusters: int) -> float:
+    n, d, epsilon = context.n_records or 0, context.domain.n_columns, context.effective_epsilon()
+    return relative_excess(epsilon=epsilon, n_clusters=n_clusters, n_columns=d, n_records=n)
 
 
 def relative_excess(*, epsilon: float, n_clusters: int, n_columns: int, n_records: float) -> float:
@@ -322,102 +457,3 @@ def _strength_for(excess: float, n_columns: int) -> float:
     """N epsilon / K at which the law gives this excess, or less where that is more than what it holds for."""
     by_law = float((EXCESS_LAW * n_columns / min(excess, MOST_EXCESS)) ** (1 / EXCESS_POWER))
     return max(by_law, LEAST_STRENGTH)
-
-
-def planned_round(context: Context, request: Request) -> PlannedRound:
-    """Price a request and find its noise as the curator would, without asking it.
-
-    Args:
-        context: the terms of the release.
-        request: a Voronoi query with its share of the budget.
-
-    Returns:
-        Price, noise scales and expected deviation; scales that differ between cells are given by their mean square.
-
-    >>> from recoup.domain import Box
-    >>> half = Fraction(1, 2)
-    >>> query = VoronoiQuery(centers=np.zeros((3, 2)))
-    >>> request = Request(query=query, share=Fraction(1), split={"count": half, "sum": half})
-    >>> planned_round(Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1)), request).count_scale
-    2.0
-    """
-    query = as_cells(request.query, "absolute", "relative")
-    if query is None:
-        raise ParameterError("only a query of counts and sums in cells has centres to plan for.")
-    mechanism = context.noise
-    terms = quote(context, request)
-    count_scale, sum_scale = _mean_square(terms.scales[: query.n_cells]), _mean_square(terms.scales[query.n_cells :])
-    deviation = None
-    if context.n_records is not None:
-        per_cell = context.n_records / query.n_cells
-        deviation = _center_deviation(mechanism.deviation(count_scale), mechanism.deviation(sum_scale), per_cell)
-    return PlannedRound(
-        n_cells=query.n_cells,
-        price=terms.price,
-        count_scale=count_scale,
-        sum_scale=sum_scale,
-        center_deviation=deviation,
-    )
-
-
-def expected_error(
-    *, n_clusters: int, n_columns: int, n_records: int, count_deviation: float, sum_deviation: float
-) -> float:
-    """Expect the squared distance by which noise moves all centres of a round, columns scaled to [-1, 1].
-
-    A centre is a noisy sum over a noisy count. To first order its coordinate has the variance (sum_deviation^2 +
-    (2 x 0.225)^2 count_deviation^2) / n^2 in a cluster of n = N / K records; this is added up over K centres and d
-    coordinates. Times N / K it is the expected rise of the within-cluster sum of squares.
-
-    Args:
-        n_clusters: K.
-        n_columns: d.
-        n_records: a declared N.
-        count_deviation: the standard deviation of the noise of a count.
-        sum_deviation: that of one coordinate of a sum.
-
-    Returns:
-        The expected sum of squared displacements; it cannot be above 4 K d in truth, but is not capped.
-
-    Guarantees: with Laplace noise and the split of Su et al. it equals their 2 K^3 (d + a)^3 / (N e)^2.
-
-    >>> round(expected_error(n_clusters=2, n_columns=1, n_records=200, count_deviation=0, sum_deviation=5), 6)
-    0.005
-    """
-    deviation = _center_deviation(count_deviation, sum_deviation, n_records / n_clusters)
-    return n_clusters * n_columns * deviation**2
-
-
-def suggested_rounds(*, epsilon: float, n_clusters: int, n_columns: int, n_records: int) -> int:
-    """How many rounds Su et al. would take: as many as keep a round useful, between 2 and 7.
-
-    Args:
-        epsilon: the total budget.
-        n_clusters: K.
-        n_columns: d.
-        n_records: a declared N.
-
-    Returns:
-        T; the smallest useful budget of a round is sqrt(500 K^3 (d + a)^3) / N.
-
-    >>> suggested_rounds(epsilon=1, n_clusters=5, n_columns=2, n_records=107_000)
-    7
-    """
-    positive_number(epsilon, "epsilon")
-    n_records = whole_number(n_records, "n_records")
-    smallest = sqrt(500.0 * n_clusters**3 * (n_columns + _count_weight(n_columns)) ** 3) / n_records
-    return int(min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, epsilon // smallest)))
-
-
-def _count_weight(n_columns: int) -> float:
-    return float((4.0 * n_columns * TYPICAL_OFFSET**2) ** (1.0 / 3.0))
-
-
-def _center_deviation(count_deviation: float, sum_deviation: float, per_cell: float) -> float:
-    return sqrt(sum_deviation**2 + (2.0 * TYPICAL_OFFSET * count_deviation) ** 2) / per_cell
-
-
-def _mean_square(scales: Iterable[float]) -> float:
-    # Equal scales are returned as they are: squaring would change the last bit.
-    values = np.asarray(list(scales))
-    return float(values[0]) if (values == values[0]).all() else float(np.sqrt(np.mean(values**2)))

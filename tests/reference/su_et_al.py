@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recoup.planner import TYPICAL_OFFSET
+from recoup.algorithms.kmeans.hybrid import TYPICAL_OFFSET
 
 
 def best_split_error(*, epsilon, n_clusters, n_columns, n_records):

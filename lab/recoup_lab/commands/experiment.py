@@ -147,13 +147,13 @@ def _plan(
     data: Path | None, sets: str, methods: str, metrics: str, epsilons: str, seeds: int, extensions: tuple[Path, ...]
 ) -> Plan:
     from recoup_lab.experiments.datasets import SETS
-    from recoup_lab.experiments.methods import METHODS
+    from recoup_lab.experiments.methods import known_methods
     from recoup_lab.experiments.run import METRICS
     from recoup_lab.experiments.runner import Plan
 
     return Plan(
         sets=_chosen("--sets", sets, SETS),
-        methods=_chosen("--methods", methods, METHODS),
+        methods=_chosen("--methods", methods, known_methods()),
         metrics=_chosen("--metrics", metrics, {name: name for name in METRICS}),
         epsilons=_epsilons(epsilons),
         n_seeds=seeds,

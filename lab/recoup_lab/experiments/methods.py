@@ -149,8 +149,16 @@ def _non_private(run: Run) -> Array:
     return run.from_unit(found.cluster_centers_)
 
 
-# An algorithm that the library learns takes part at once. The others do under the paper's names: adaptive as "recoup",
-# lloyd as "dpkm" and all that reads its transcript.
-for _name, _entry in choices("kmeans").items():
-    if _name not in ("adaptive", "grid", "hybrid", "lloyd"):
-        method(_name, _entry.description)(partial(_fitted, algorithm=_name, postprocess="none"))
+def known_methods() -> dict[str, Method]:
+    """The methods of this list, and every further k-means algorithm that the library has learnt by now.
+
+    Its own take part under the paper's names: adaptive as "recoup", lloyd as "dpkm" and all that reads its transcript.
+    """
+    further = {name: entry for name, entry in choices("kmeans").items() if name not in _UNDER_OTHER_NAMES}
+    return METHODS | {
+        name: Method(name=name, title=entry.description, function=partial(_fitted, algorithm=name, postprocess="none"))
+        for name, entry in further.items()
+    }
+
+
+_UNDER_OTHER_NAMES = ("adaptive", "grid", "hybrid", "lloyd")

@@ -6,9 +6,10 @@ its own file, one entry here, and its test.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, get_type_hints
 
+from recoup._validate import whole_number
 from recoup.algorithms.base import REQUIRED, Algorithm, ImportedAlgorithm, with_defaults
 from recoup.algorithms.components import CovariancePCA, PowerPCA
 from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
@@ -19,6 +20,7 @@ from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.algorithms.logistic import LogisticRegression
 from recoup.algorithms.mixture import GaussianMixture
 from recoup.errors import ParameterError, TranscriptFormatError
+from recoup.planner import Plan, plan_adaptive, plan_grid, plan_hybrid, plan_lloyd
 from recoup.queries import QUERIES, unknown
 
 
@@ -31,6 +33,8 @@ class Entry(NamedTuple):
         name: what users pick it by within the family; none where there is nothing to pick.
         description: what it is, for people.
         plans_rounds: whether it decides itself how many rounds there are.
+        plan: from terms, n_clusters and, if it does not plan its rounds, n_rounds to what a release will cost; none
+            where `recoup plan` has nothing to say.
     """
 
     kind: type[Algorithm]
@@ -38,19 +42,20 @@ class Entry(NamedTuple):
     name: str | None
     description: str
     plans_rounds: bool = False
+    plan: Callable[..., Plan] | None = None
 
 
-ENTRIES = (
+ENTRIES = [
     Entry(CovariancePCA, "components", "covariance", "principal components of a noisy covariance", plans_rounds=True),
     Entry(PowerPCA, "components", "power", "principal components by noisy power iteration"),
-    Entry(AdaptiveKMeans, "kmeans", "adaptive", "adaptive cells (Recoup's default)", plans_rounds=True),
-    Entry(GridKMeans, "kmeans", "grid", "noisy counts on a grid (EUGkM)", plans_rounds=True),
-    Entry(HybridKMeans, "kmeans", "hybrid", "a grid, then a round of DP-KMEANS where it helps", plans_rounds=True),
-    Entry(KMeans, "kmeans", "lloyd", "DP-KMEANS (Lloyd's algorithm with noise)"),
+    Entry(AdaptiveKMeans, "kmeans", "adaptive", "adaptive cells (Recoup's default)", True, plan_adaptive),
+    Entry(KMeans, "kmeans", "lloyd", "DP-KMEANS (Lloyd's algorithm with noise)", False, plan_lloyd),
+    Entry(GridKMeans, "kmeans", "grid", "noisy counts on a grid (EUGkM)", True, plan_grid),
+    Entry(HybridKMeans, "kmeans", "hybrid", "a grid, then a round of DP-KMEANS where it helps", True, plan_hybrid),
     Entry(ImportedAlgorithm, "imported", None, "an algorithm that ran elsewhere"),
     Entry(LogisticRegression, "logistic", None, "logistic regression by private gradient descent"),
     Entry(GaussianMixture, "mixture", None, "a Gaussian mixture by private EM"),
-)
+]
 ALGORITHMS: dict[str, type[Algorithm]] = {entry.kind.type_name: entry.kind for entry in ENTRIES}
 
 _QUERY = ("sensitivity", "contribution", "integer_total", "to_json", "from_json")
@@ -63,6 +68,25 @@ def choices(family: str) -> dict[str, Entry]:
     ['adaptive', 'grid', 'hybrid', 'lloyd']
     """
     return {entry.name: entry for entry in ENTRIES if entry.family == family and entry.name is not None}
+
+
+def clustering_named(name: str, n_rounds: object = None) -> tuple[Entry, dict[str, Any]]:
+    """The k-means algorithm that is asked for, and how many rounds it is told to make, if any.
+
+    "auto" is "adaptive", or "lloyd" where rounds are asked for.
+
+    >>> clustering_named("auto", 3)[0].name
+    'lloyd'
+    """
+    name = ("adaptive" if n_rounds is None else "lloyd") if name == "auto" else name
+    entry = choices("kmeans").get(name)
+    if entry is None:
+        raise ParameterError(f"{name} is not an algorithm of rounds.", parameter="algorithm")
+    if n_rounds is None:
+        return entry, {}
+    if entry.plans_rounds:
+        raise ParameterError(f'the {name} algorithm plans its own rounds: leave n_rounds="auto".')
+    return entry, {"n_rounds": whole_number(n_rounds, "n_rounds")}
 
 
 def described(type_name: str) -> str | None:
@@ -98,11 +122,12 @@ def completed(kind: type[Algorithm]) -> type[Algorithm]:
     return with_defaults(kind, ClusteringAlgorithm if has_clusters and not hasattr(kind, "refit") else Algorithm)
 
 
-def register(*kinds: type) -> None:
+def register(*kinds: type | Entry) -> None:
     """Let transcripts name these classes of queries and algorithms, in this process.
 
     Args:
-        kinds: classes of queries or algorithms, each with a `type_name` of its own.
+        kinds: classes of queries or algorithms, each with a `type_name` of its own; or an `Entry` of an algorithm, by
+            whose name users can then pick it wherever they pick one of Recoup's.
 
     Guarantees: a name that another class has already is refused; registering a class twice changes nothing.
 
@@ -110,7 +135,12 @@ def register(*kinds: type) -> None:
     >>> register(KMeans)
     """
     checked: list[tuple[dict[str, Any], str, type]] = []
-    for kind in kinds:
+    entries = [kind for kind in kinds if isinstance(kind, Entry)]
+    for entry in entries:
+        same_name = choices(entry.family).get(entry.name or "")
+        if same_name is not None and same_name.kind.type_name != entry.kind.type_name:
+            raise ParameterError(f"the name {entry.name!r} is taken by {same_name.kind.__qualname__}: choose another.")
+    for kind in (kind.kind if isinstance(kind, Entry) else kind for kind in kinds):
         known: dict[str, Any] = ALGORITHMS if hasattr(kind, "next_request") else QUERIES
         name = getattr(kind, "type_name", None)
         if not isinstance(kind, type) or not (hasattr(kind, "contribution") or hasattr(kind, "next_request")):
@@ -127,6 +157,9 @@ def register(*kinds: type) -> None:
         checked.append((known, name, kind))
     for known, name, kind in checked:
         known[name] = kind
+    for entry in entries:
+        ENTRIES[:] = [one for one in ENTRIES if one.kind.type_name != entry.kind.type_name]
+        ENTRIES.append(entry._replace(kind=completed(entry.kind)))
 
 
 def _defined_anew(earlier: type, kind: type) -> bool:

@@ -47,7 +47,9 @@ in_output = partial(typer.Option, rich_help_panel="Output")
 
 
 def _transcribed() -> tuple[str, ...]:
-    return ("auto", "adaptive", "lloyd", "grid", "hybrid")
+    from recoup.algorithms.registry import choices
+
+    return ("auto", *choices("kmeans"))
 
 
 def _all_algorithms() -> tuple[str, ...]:

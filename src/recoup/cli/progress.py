@@ -9,11 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from recoup.algorithms.base import Algorithm
-    from recoup.transcript.context import Context
+from typing import Self
 
 _QUIET_SECONDS = 1.0
 _BAR_WIDTH = 20
@@ -89,21 +85,3 @@ class Progress:
             sys.stderr.write(f"\r{text.ljust(len(self._shown))}" if on_terminal else f"{text}\n")
             sys.stderr.flush()
             self._shown = text
-
-
-def planned_rounds(algorithm: Algorithm, context: Context) -> tuple[int | None, bool]:
-    """Say before the first round how many there will be, from public numbers alone.
-
-    Args:
-        algorithm: what will be run.
-        context: the terms of the release.
-
-    Returns:
-        The number, or none if it cannot be told; and whether that is only the most, because noisy answers decide.
-
-    >>> from recoup import Box, KMeans
-    >>> from recoup.transcript.context import Context
-    >>> planned_rounds(KMeans(n_clusters=2, n_rounds=7), Context(domain=Box([0], [1]), epsilon=1))
-    (7, False)
-    """
-    return algorithm.planned_rounds(context)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from recoup._validate import choice, whole_number
 from recoup.algorithms.base import Algorithm, Weighted
 from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width, plan_components
+from recoup.algorithms.registry import choices
 from recoup.domain import Domain
 from recoup.errors import DataError, ParameterError
 from recoup.estimators.base import Prepared, PrivateEstimator
@@ -19,8 +20,6 @@ from recoup.privacy.ledger import Ledger
 from recoup.privacy.price import as_fraction
 from recoup.queries.base import Array
 from recoup.transcript.context import Context
-
-_ALGORITHMS = ("auto", "covariance", "power")
 
 
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
@@ -116,7 +115,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         return self._domain.from_unit(coordinates @ self.components_ + self._domain.to_unit(self.mean_))
 
     def _prepare(self, X: Any, y: Any) -> Prepared:
-        choice(self.algorithm, "algorithm", _ALGORITHMS)
+        choice(self.algorithm, "algorithm", ("auto", *choices("components")))
         domain, source = self._source(X)
         return Prepared(self._algorithm(domain), source, domain, domain)
 

@@ -13,11 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from recoup._validate import choice, whole_number
 from recoup.algorithms.base import Algorithm
-from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
 from recoup.algorithms.kmeans.base import in_order
-from recoup.algorithms.kmeans.grid import GridKMeans
-from recoup.algorithms.kmeans.hybrid import HybridKMeans
-from recoup.algorithms.kmeans.lloyd import KMeans
+from recoup.algorithms.registry import choices, clustering_named
 from recoup.curator.rivals import RIVALS, rival_of
 from recoup.curator.rivals.base import release_model
 from recoup.errors import ParameterError
@@ -29,10 +26,7 @@ from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
 
-# Algorithms that plan their own rounds and are read by maximum entropy only.
-# "auto" chooses DP-KMEANS for these.
-_OF_LLOYD = ("mcmc", "consistency")
-_PLANNED: dict[str, Callable[..., Algorithm]] = {"adaptive": AdaptiveKMeans, "grid": GridKMeans, "hybrid": HybridKMeans}
+_OF_LLOYD = ("mcmc", "consistency")  # "auto" chooses DP-KMEANS for these
 
 
 class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[misc]
@@ -198,19 +192,14 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         return judge(self.transcript_, self.inferred_, self.cluster_centers_)
 
     def _algorithm(self) -> Algorithm:
-        choice(self.algorithm, "algorithm", ("auto", *_PLANNED, "lloyd", *RIVALS))
-        if self.algorithm in _PLANNED and self.n_rounds != "auto":
-            raise ParameterError(f'the {self.algorithm} algorithm plans its own rounds: leave n_rounds="auto".')
-        if self.algorithm in _PLANNED and self.postprocess == "consistency":
+        choice(self.algorithm, "algorithm", ("auto", *choices("kmeans"), *RIVALS))
+        if self.algorithm not in ("auto", "lloyd") and self.postprocess == "consistency":
             raise ParameterError(
                 f'postprocess={self.postprocess!r} reads DP-KMEANS only: use algorithm="lloyd" with it.'
             )
-        if self.algorithm in _PLANNED:
-            return _PLANNED[self.algorithm](n_clusters=self.n_clusters)
-        if self.algorithm != "lloyd" and self.n_rounds == "auto" and self.postprocess not in _OF_LLOYD:
-            return AdaptiveKMeans(n_clusters=self.n_clusters)
-        n_rounds = 5 if self.n_rounds == "auto" else whole_number(self.n_rounds, "n_rounds")
-        return KMeans(n_clusters=self.n_clusters, n_rounds=n_rounds)
+        name = "lloyd" if self.algorithm == "auto" and self.postprocess in _OF_LLOYD else self.algorithm
+        entry, rounds = clustering_named(name, None if self.n_rounds == "auto" else self.n_rounds)
+        return entry.kind(n_clusters=self.n_clusters, **rounds)  # type: ignore[call-arg]
 
     def _unit_centers(self) -> Array:
         return self._domain.to_unit(self.cluster_centers_)

@@ -9,9 +9,9 @@ from cases import context, domains
 from typer.testing import CliRunner
 
 from recoup import GridKMeans, HybridKMeans, Transcript, release
-from recoup.algorithms.kmeans.grid_plan import plan_grid, plan_hybrid
 from recoup.cli.app import app
 from recoup.errors import ParameterError
+from recoup.planner import plan_grid, plan_hybrid
 from recoup.queries.counts import GridQuery
 
 

@@ -43,24 +43,21 @@ def plan(
 
         recoup plan --columns 10 -k 10 --epsilon 1 --n-records 100000
     """
-    from recoup.algorithms.kmeans.grid_plan import plan_grid, plan_hybrid
+    from recoup.algorithms.registry import clustering_named
     from recoup.cli import output as out
     from recoup.domain import MAX_COLUMNS
-    from recoup.planner import plan_adaptive, plan_lloyd
 
     if not 1 <= columns <= MAX_COLUMNS:
         raise ParameterError(f"--columns {columns}: give between 1 and {MAX_COLUMNS}.")
     budget = options.read_budget(epsilon, delta)
     scaled = options.declared_domain(domain, {f"column {j}": (-1.0, 1.0) for j in range(columns)})
     context = options.terms(scaled, *budget, n_records, records_per_person)
-    if algorithm == "adaptive" or (algorithm == "auto" and rounds is None):
-        planned = plan_adaptive(context, n_clusters=clusters)
-    elif algorithm == "grid":
-        planned = plan_grid(context, n_clusters=clusters)
-    elif algorithm == "hybrid":
-        planned = plan_hybrid(context, n_clusters=clusters)
-    else:
-        planned = plan_lloyd(context, n_clusters=clusters, n_rounds=5 if rounds is None else rounds)
+    chosen = "lloyd" if algorithm == "auto" and rounds is not None else algorithm
+    entry = clustering_named(chosen)[0]
+    if entry.plan is None:
+        raise ParameterError(f"--algorithm {chosen} has no plan: nothing is known of it before it runs.")
+    told = {} if rounds is None or entry.plans_rounds else {"n_rounds": rounds}
+    planned = entry.plan(context, n_clusters=clusters, **told)
     needed = {} if excess is None else _needed(excess, clusters, context)
     if as_json:
         out.print_json(_as_json(planned) | {"records_needed": None, "epsilon_needed": None} | needed)

@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from recoup.cli import options
 from recoup.cli.settings import ConfigFile, read_columns
-from recoup.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from recoup.algorithms.base import Algorithm
     from recoup.transcript.transcript import Transcript
 
 
@@ -45,13 +41,15 @@ def release(
     """
     from dataclasses import replace
 
+    from recoup.algorithms.registry import clustering_named
     from recoup.cli import output as out
-    from recoup.cli.progress import Progress, planned_rounds
+    from recoup.cli.progress import Progress
     from recoup.driver import release as drive
     from recoup.privacy.statement import COUNTED, NOT_COUNTED
 
     budget = options.read_budget(epsilon, delta)
-    asked = _algorithm(algorithm, clusters, rounds)
+    entry, told = clustering_named(algorithm, rounds)
+    asked = entry.kind(n_clusters=clusters, **told)  # type: ignore[call-arg]
     declared = options.declared_domain(domain, read_columns(bounds).bounds)
     terms = options.terms(declared, *budget, n_records, records_per_person)
     charged = options.existing_ledger(ledger)
@@ -59,7 +57,7 @@ def release(
         options.resumable(output)
     else:
         options.output_file(output, "transcript")
-    n_rounds, at_most = planned_rounds(asked, terms)
+    n_rounds, at_most = asked.planned_rounds(terms)
     with Progress(n_rounds, at_most=at_most) as progress:
         transcript = drive(
             asked,
@@ -95,21 +93,6 @@ def release(
     kind = f"{transcript.statement}, " if transcript.simulated else ""
     title = f"{output}: {kind}{out.counted(len(rounds_made), 'round')}, epsilon {spent:.6g} spent"
     out.print_rounds(title, rounds_made)
-
-
-def _algorithm(name: str, clusters: int, rounds: int | None) -> Algorithm:
-    from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
-    from recoup.algorithms.kmeans.grid import GridKMeans
-    from recoup.algorithms.kmeans.hybrid import HybridKMeans
-    from recoup.algorithms.kmeans.lloyd import KMeans
-
-    if name == "lloyd" or (name == "auto" and rounds is not None):
-        return KMeans(n_clusters=clusters, n_rounds=5 if rounds is None else rounds)
-    if rounds is not None:
-        raise ParameterError(f"--algorithm {name} plans its own rounds: leave out --rounds.")
-    planned: dict[str, Callable[..., Algorithm]]
-    planned = {"auto": AdaptiveKMeans, "adaptive": AdaptiveKMeans, "grid": GridKMeans, "hybrid": HybridKMeans}
-    return planned[name](n_clusters=clusters)
 
 
 def _rounds(transcript: Transcript) -> list[dict[str, Any]]:

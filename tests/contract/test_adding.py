@@ -1,0 +1,204 @@
+"""Adding one of each: defined here alone, and found wherever people pick one of Recoup's, without another file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from recoup import Box, PrivateKMeans, Transcript, infer, refit, register, release
+from recoup.algorithms.kmeans.base import ClusteringAlgorithm
+from recoup.algorithms.registry import ALGORITHMS, ENTRIES, Entry
+from recoup.cli.app import app
+from recoup.custom import Block, Request, Sensitivity, SimpleQuery
+from recoup.errors import ParameterError
+from recoup.inference.infer import METHODS, register_method
+from recoup.planner import Plan, PlannedRound
+from recoup.queries import QUERIES
+from recoup.queries.cells import VoronoiQuery
+from recoup.transcript.quote import quote
+
+BOUNDS = ("--bounds", "age=17:90,hours=1:99")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toy(ClusteringAlgorithm):
+    """One round of counts and sums around centres on the diagonal."""
+
+    n_clusters: int
+
+    type_name: ClassVar[str] = "kmeans-toy"
+
+    def next_request(self, context, rounds, rng):
+        return None if rounds else asked(context, self.n_clusters)
+
+    def estimate(self, context, rounds):
+        k, noisy = self.n_clusters, rounds[0].noisy
+        means = noisy[k:].reshape(k, -1) / np.maximum(noisy[:k], 1.0)[:, None]
+        return context.domain.clip(means)
+
+
+def asked(context, n_clusters):
+    centers = np.linspace(-0.9, 0.9, n_clusters)[:, None] * np.ones(context.domain.n_columns)
+    half = Fraction(1, 2)
+    return Request(query=VoronoiQuery(centers=centers), share=Fraction(1), split={"count": half, "sum": half})
+
+
+def plan_toy(context, *, n_clusters):
+    terms = quote(context, asked(context, n_clusters))
+    only = PlannedRound(n_cells=n_clusters, price=terms.price, count_scale=float(terms.scales[0]))
+    return Plan(context=context, algorithm="toy: one look", rounds=(only,), n_clusters=n_clusters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Above(SimpleQuery):
+    """How many records are above a value in the first of two columns."""
+
+    value: float
+
+    n_columns: ClassVar[int] = 2
+    size: ClassVar[int] = 1
+
+    type_name: ClassVar[str] = "toy-above"
+
+    def sensitivity(self, domain):
+        return Sensitivity((Block.of_counts("count", 1, ones=1),))
+
+    def contribution(self, x):
+        return (x[:, :1] > self.value).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsksAbove:
+    """An algorithm of one toy query, which derives from nothing."""
+
+    value: float
+
+    type_name: ClassVar[str] = "toy-share"
+
+    def next_request(self, context, rounds, rng):
+        return (
+            None if rounds else Request(query=Above(value=self.value), share=Fraction(1), split={"count": Fraction(1)})
+        )
+
+    def estimate(self, context, rounds):
+        return rounds[0].noisy
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.type_name, "value": self.value}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        return cls(value=value["value"])
+
+
+@pytest.fixture(autouse=True)
+def registered(tmp_path, monkeypatch):
+    """Everything of this file is registered, and forgotten after each test."""
+    kept = [(known, known.copy()) for known in (ALGORITHMS, QUERIES, METHODS)]
+    entries = ENTRIES.copy()
+    register(Entry(Toy, "kmeans", "toy", "a toy that looks once", plans_rounds=True, plan=plan_toy))
+    register(Above, AsksAbove)
+    register_method("toy", lambda evidence, rng, n: (rng.uniform(-1, 1, (n // 100, 2)), np.full(n // 100, 2.0)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
+    np.savetxt("people.csv", people(), delimiter=",", header="age,hours", comments="")
+    yield
+    for known, before in kept:
+        known.clear()
+        known.update(before)
+    ENTRIES[:] = entries
+
+
+def people():
+    return np.random.default_rng(0).uniform((17, 1), (90, 99), size=(300, 2))
+
+
+def run(*arguments):
+    answer = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert answer.exit_code == 0, answer.output
+    return answer
+
+
+# ---- an algorithm ----
+
+
+def test_an_algorithm_is_picked_by_the_estimator_and_told_in_its_report(tmp_path):
+    bounds = {"age": (17, 90), "hours": (1, 99)}
+    model = PrivateKMeans(3, 5, bounds, algorithm="toy", random_state=0, noise="simulated").fit("people.csv")
+    assert model.cluster_centers_.shape == (3, 2)
+    assert model.transcript_.algorithm == {"type": "kmeans-toy", "n_clusters": 3}
+    assert model.inferred_.method == "maxent"
+    model.report(tmp_path / "page.html", intervals=False)
+    assert "a toy that looks once" in (tmp_path / "page.html").read_text()
+    with pytest.raises(ParameterError, match="plans its own rounds"):
+        PrivateKMeans(3, 5, bounds, algorithm="toy", n_rounds=2).fit("people.csv")
+
+
+def test_an_algorithm_is_picked_on_the_command_line():
+    given = ("people.csv", "-k", "3", "--epsilon", "5", *BOUNDS, "--algorithm", "toy")
+    value = json.loads(run("cluster", *given, "--json").stdout)
+    assert np.array(value["centers"]).shape == (3, 2)
+    assert json.loads(run("release", *given, "--json").stdout)["algorithm"] == "kmeans-toy"
+    planned = json.loads(run("plan", "-d", "2", "-k", "3", "--epsilon", "5", "--algorithm", "toy", "--json").stdout)
+    assert (planned["algorithm"], [r["n_cells"] for r in planned["rounds"]]) == ("toy: one look", [3])
+    # What was planned is what was released.
+    answered = Transcript.load("transcript.json").rounds[0]
+    assert planned["rounds"][0]["price"] == float(answered.price.amount)
+    assert planned["rounds"][0]["count_scale"] == answered.scales[0]
+    for command in ("cluster", "release", "plan"):
+        assert "toy" in run(command, "--help").stdout
+    report = json.loads(run("report", "transcript.json", "--no-intervals", "--json").stdout)
+    assert "a toy that looks once" in json.dumps(report)
+
+
+def test_an_algorithm_is_a_method_of_experiments():
+    methods = pytest.importorskip("recoup_lab.experiments.methods")
+    found = methods.known_methods()["toy"]
+    assert (found.title, found.private) == ("a toy that looks once", True)
+
+
+def test_names_that_are_taken_are_refused_and_registering_again_replaces():
+    with pytest.raises(ParameterError, match="'grid' is taken"):
+        register(Entry(Toy, "kmeans", "grid", "another"))
+    register(Entry(Toy, "kmeans", "toy", "the same toy"))
+    assert [entry.description for entry in ENTRIES if entry.name == "toy"] == ["the same toy"]
+    with pytest.raises(ParameterError, match="Recoup's own"):
+        register_method("maxent", lambda *_: (np.zeros((1, 2)), np.ones(1)))
+
+
+# ---- a way to infer ----
+
+
+def test_a_way_to_infer_is_picked_wherever_one_is():
+    bounds = {"age": (17, 90), "hours": (1, 99)}
+    model = PrivateKMeans(3, 5, bounds, postprocess="toy", random_state=0).fit("people.csv")
+    assert (model.inferred_.method, len(model.inferred_.weights)) == ("toy", 100)
+    assert refit(model.transcript_, infer(model.transcript_, method="toy")).shape == (3, 2)
+    model.transcript_.save("t.json")
+    value = json.loads(run("infer", "t.json", "--method", "toy", "--json").stdout)
+    assert (value["method"], np.array(value["centers"]).shape) == ("toy", (3, 2))
+    assert run("report", "t.json", "--method", "toy", "--no-intervals").exit_code == 0
+    assert "toy" in run("infer", "--help").stdout
+
+
+# ---- a query ----
+
+
+def test_a_query_is_asked_read_back_and_inferred_from():
+    domain = Box([17, 1], [90, 99])
+    transcript = release(
+        AsksAbove(value=0.5), people(), domain=domain, epsilon=5, random_state=0, noise="simulated", path="t.json"
+    )
+    read = Transcript.load("t.json")
+    assert read.rounds[0].query == Above(value=0.5)
+    exact = np.count_nonzero(domain.to_unit(people())[:, 0] > 0.5)
+    assert abs(transcript.rounds[0].noisy[0] - exact) < 20 * transcript.rounds[0].scales[0]
+    assert infer(read, random_state=0).n_records > 0
+    assert json.loads(run("infer", "t.json", "--json").stdout)["answers"][0]["algorithm"] == "toy-share"
