@@ -78,7 +78,7 @@ def checked_pair(pair: tuple[int, int], n_columns: int) -> tuple[int, int]:
     """Check that two columns exist."""
     i, j = pair
     if not (0 <= i < n_columns and 0 <= j < n_columns):
-        raise ParameterError(f"pair={pair}: choose two of the columns 0 to {n_columns - 1}.")
+        raise ParameterError(f"pair={pair}: choose two of the columns 0 to {n_columns - 1}.", parameter="pair")
     return i, j
 
 

@@ -245,7 +245,10 @@ class PowerPCA(_Components):
 def check_width(n_components: int, domain: Domain) -> None:
     """Refuse more components than columns."""
     if n_components > domain.n_columns:
-        raise ParameterError(f"n_components={n_components} of {domain.n_columns} columns: ask for at most as many.")
+        raise ParameterError(
+            f"n_components={n_components} of {domain.n_columns} columns: ask for at most as many.",
+            parameter="n_components",
+        )
 
 
 def _too_weak(noise: float, variance: float) -> str | None:

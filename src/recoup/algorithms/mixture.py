@@ -75,7 +75,8 @@ class GaussianMixture(Algorithm):
             object.__setattr__(self, name, whole_number(getattr(self, name), name))
         if self.n_components > MAX_SIZE // 3:
             raise ParameterError(
-                f"n_components={self.n_components}: at most {MAX_SIZE // 3} components can be represented."
+                f"n_components={self.n_components}: at most {MAX_SIZE // 3} components can be represented.",
+                parameter="n_components",
             )
 
     @property

@@ -195,7 +195,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         choice(self.algorithm, "algorithm", ("auto", *choices("kmeans"), *RIVALS))
         if self.algorithm not in ("auto", "lloyd") and self.postprocess == "consistency":
             raise ParameterError(
-                f'postprocess={self.postprocess!r} reads DP-KMEANS only: use algorithm="lloyd" with it.'
+                f'postprocess={self.postprocess!r} reads DP-KMEANS only: use algorithm="lloyd" with it.',
+                parameter="postprocess",
             )
         name = "lloyd" if self.algorithm == "auto" and self.postprocess in _OF_LLOYD else self.algorithm
         entry, rounds = clustering_named(name, None if self.n_rounds == "auto" else self.n_rounds)

@@ -43,9 +43,13 @@ def declared_classes(classes: Any) -> tuple[Any, Any]:
     """
     ok = not isinstance(classes, str | bytes) and np.ndim(classes) == 1 and len(classes) == 2
     if not ok or not all(isinstance(c, str | Real | np.bool_) for c in classes) or classes[0] == classes[1]:
-        raise ParameterError(f"classes={classes!r}: declare the two values that a label may have, such as (0, 1).")
+        raise ParameterError(
+            f"classes={classes!r}: declare the two values that a label may have, such as (0, 1).", parameter="classes"
+        )
     if isinstance(classes[0], str) != isinstance(classes[1], str):
-        raise ParameterError(f"classes={classes!r}: declare two values of one kind, both texts or both numbers.")
+        raise ParameterError(
+            f"classes={classes!r}: declare two values of one kind, both texts or both numbers.", parameter="classes"
+        )
     return classes[0], classes[1]
 
 
@@ -167,7 +171,8 @@ def _with_own_column(X: Any, name: str, bounds: Any, classes: tuple[Any, Any], c
     finite = _are_numbers(classes) and all(math.isfinite(c) for c in classes)
     if not finite or float(classes[0]) == float(classes[1]):
         raise ParameterError(
-            f"classes={classes!r}: the classes of a column are two finite numbers that float64 tells apart."
+            f"classes={classes!r}: the classes of a column are two finite numbers that float64 tells apart.",
+            parameter="classes",
         )
     features = declared_bounds(bounds)[2]
     if features is not None and name in features:

@@ -100,7 +100,9 @@ def checked_clusters(n_clusters: object) -> int:
     """A number of clusters whose counts and sums fit into one answer."""
     n_clusters = whole_number(n_clusters, "n_clusters")
     if n_clusters > MAX_SIZE // 2:
-        raise ParameterError(f"n_clusters={n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.")
+        raise ParameterError(
+            f"n_clusters={n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.", parameter="n_clusters"
+        )
     return n_clusters
 
 

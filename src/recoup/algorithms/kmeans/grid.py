@@ -218,7 +218,8 @@ def _bins_for_clusters(domain: Domain, n_clusters: int) -> int:
         bins = most if bins < most < bins + max(1, bins // 8) else bins + max(1, bins // 8)
     raise ParameterError(
         f"n_clusters={n_clusters}: no grid of at most {MAX_SIZE} cells has so many in this domain of {d} columns. Ask "
-        'for fewer clusters, or use the adaptive algorithm (algorithm="adaptive").'
+        'for fewer clusters, or use the adaptive algorithm (algorithm="adaptive").',
+        parameter="n_clusters",
     )
 
 

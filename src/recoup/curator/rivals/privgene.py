@@ -75,7 +75,10 @@ class PrivGene:
         if self.n_rounds is not None:
             object.__setattr__(self, "n_rounds", whole_number(self.n_rounds, "n_rounds"))
         if self.n_survivors > self.n_candidates:
-            raise ParameterError(f"n_survivors={self.n_survivors}: at most n_candidates={self.n_candidates} can be.")
+            raise ParameterError(
+                f"n_survivors={self.n_survivors}: at most n_candidates={self.n_candidates} can be.",
+                parameter="n_survivors",
+            )
 
     def centers(self, source: RecordSource, purse: Purse, rng: np.random.Generator) -> Array:
         """The centres that the last selection found, in the unit domain."""
