@@ -248,7 +248,7 @@ def clock_back() -> list[Finding]:
         folder.mkdir()
 
         def act() -> None:
-            import recoup.privacy.ledger
+            import recoup.privacy.ledger_file
 
             now = [datetime(2030, 1, 1, tzinfo=UTC)]
 
@@ -258,7 +258,7 @@ def clock_back() -> list[Finding]:
                     now[0] -= timedelta(days=30)
                     return now[0]
 
-            recoup.privacy.ledger.datetime = Backwards  # type: ignore[attr-defined]
+            recoup.privacy.ledger_file.datetime = Backwards  # type: ignore[attr-defined]
             seconds = time.time
             start = seconds()
             time.time = lambda: 2 * start - seconds()
