@@ -239,5 +239,5 @@ def test_the_estimator_refuses_what_does_not_fit():
     for more, words in (({"n_rounds": 3}, "plans its own rounds"), ({"postprocess": "consistency"}, "lloyd")):
         with pytest.raises(ParameterError, match=words):
             PrivateKMeans(3, 1, (0, 1), algorithm="grid", **more).fit(x)
-    with pytest.raises(ParameterError, match='"hybrid"'):
+    with pytest.raises(ParameterError, match="hybrid"):
         PrivateKMeans(3, 1, (0, 1), algorithm="magic").fit(x)
