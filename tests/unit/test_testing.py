@@ -17,8 +17,8 @@ from recoup.errors import ContractViolation, ParameterError, RecoupError
 from recoup.queries import QUERIES
 from recoup.queries.base import sum_of_contributions
 from recoup.testing import check_algorithm, check_query
-from recoup.testing.rules import RULES
-from recoup.testing.search import block_ratios
+from recoup.testing.records import block_ratios
+from recoup.testing.report import RULES
 
 BOX = recoup.Box([0.0, -5.0], [1.0, 5.0])
 NUMBERS = itertools.count()

@@ -17,9 +17,8 @@ from recoup.kernels.fixed_point import DROPPED
 from recoup.privacy.mechanism import MECHANISMS, SENSITIVITY
 from recoup.queries import QUERIES, query_from_json
 from recoup.queries.base import MAX_SIZE, Array, Integers, Query, Records, Sensitivity, sum_of_contributions
-from recoup.testing.records import default_domains, extreme_records, random_records
+from recoup.testing.records import block_ratios, default_domains, extreme_records, random_records, worst_records
 from recoup.testing.report import Broken, Recorder, Report, listening
-from recoup.testing.search import block_ratios, worst_records
 from recoup.testing.values import check_frozen, check_json, check_protocol, read_back
 
 QUERY_NAMES = (
