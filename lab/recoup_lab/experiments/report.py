@@ -6,19 +6,17 @@ runs that are kept beside it, or from those of a new experiment, which then take
 
 from __future__ import annotations
 
-import base64
 import io
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from recoup._files import write_whole
 from recoup.plots import png
 from recoup.privacy.statement import NOT_PRIVATE
-from recoup.version import __version__
+from recoup.report import html
 from recoup_lab.experiments import figures
 from recoup_lab.experiments.peers import LABEL, SOURCE
 from recoup_lab.experiments.results import Result, read_results, write_parquet
@@ -108,66 +106,31 @@ def in_markdown(panels: Sequence[Panel]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1c2128; --paper: #fff; --soft: #57606a; --line: #d0d7de; --mark: #d55e00; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6edf3; --paper: #0d1117; --soft: #9aa4af; --line: #30363d; } }
-body { margin: 0 auto; max-width: 96rem; padding: 1.5rem 1rem 4rem; background: var(--paper); color: var(--ink);
-  font: 16px/1.55 system-ui, sans-serif; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; } p { max-width: 52rem; }
-.mark { border-left: 4px solid var(--mark); padding-left: .8rem; } .soft { color: var(--soft); font-size: .9rem; }
-img { max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap;
-  font-variant-numeric: tabular-nums; }
-th:first-child, td:first-child { text-align: left; }
-tr.first td { border-top: 2px solid var(--line); }
-"""
-
-
 def page(panels: Sequence[Panel], pictures: Mapping[Metric, bytes]) -> str:
     """One HTML page with tables and figures: a PNG for each metric, held by the page itself."""
-    sections, seen = "", set[Metric]()
+    sections: list[html.Markup] = []
+    seen = set[Metric]()
     for metric, table in tables(panels):
-        sections += _section(table, None if metric in seen else pictures.get(metric))
+        sections.append(_section(len(sections), table, None if metric in seen else pictures.get(metric)))
         seen.add(metric)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Recoup: the paper's evaluation</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<h1>The evaluation of the paper, run again</h1>
-<p class="mark">{escape(NOTE)} {escape(_BOLD)}</p>
-{sections}
-<p class="soft">Made by Recoup {escape(__version__)}.</p>
-</body>
-</html>
-"""
+    lead = f"{NOTE} {_BOLD}"
+    title = "The evaluation of the paper, run again"
+    return html.document("Recoup: the paper's evaluation", html.heading("Recoup experiment", title, lead), sections)
 
 
-def _section(table: Table, picture: bytes | None) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
-    body, before = "", None
-    for row, place in zip(table.rows, table.best, strict=True):
-        cells = [f"<b>{escape(cell)}</b>" if i == place else escape(cell) for i, cell in enumerate(row)]
-        kind = "" if row[0] == before else ' class="first"'
-        body += f"<tr{kind}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
-        before = row[0]
-    title = escape(table.title)
-    image = ""
-    if picture is not None:
-        image = f'<p><img alt="{title}" src="data:image/png;base64,{base64.b64encode(picture).decode()}"></p>'
-    note = f'<p class="soft">{escape(table.note)}</p>' if table.note else ""
-    return f"""
-<h2>{title}</h2>
-{image}
-<div class="scroll"><table aria-label="{title}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>
-{note}
-"""
+def _section(number: int, table: Table, picture: bytes | None) -> html.Markup:
+    rows = [
+        [html.element("b", cell) if i == place else cell for i, cell in enumerate(row)]
+        for row, place in zip(table.rows, table.best, strict=True)
+    ]
+    return html.section(
+        f"table-{number}",
+        table.title,
+        None,
+        None if picture is None else html.picture(table.title, picture),
+        html.table(table.header, rows, table.title),
+        html.element("p", table.note, class_="soft") if table.note else None,
+    )
 
 
 def _set(panel: Panel) -> str:

@@ -99,10 +99,10 @@ def heading(eyebrow: str, title: str, lead: object, *children: object) -> Markup
     return element("header", *words, *children, class_="hero")
 
 
-def picture(name: str, png: bytes, caption: object) -> Markup:
+def picture(name: str, png: bytes, caption: object = None) -> Markup:
     """A figure that holds its PNG."""
-    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
-    return element("figure", element("img", alt=name, src=source), element("figcaption", caption))
+    image = element("img", alt=name, src=f"data:image/png;base64,{base64.b64encode(png).decode()}")
+    return element("figure", image, None if caption is None else element("figcaption", caption))
 
 
 def section(anchor: str, title: str, lead: object, *children: object) -> Markup:
