@@ -4,6 +4,7 @@ from typing import Any
 
 from typer import Context
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from recoup.cli.app import app
 
@@ -17,3 +18,14 @@ def all_commands() -> dict[str, Any]:
         parts = getattr(command, "commands", None)
         found |= {name: command} if parts is None else {f"{name} {part}": inner for part, inner in parts.items()}
     return found
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def one_line(answer):
+    assert answer.stdout == ""
+    assert answer.stderr.startswith("recoup: ")
+    assert answer.stderr.count("\n") == 1
+    return answer.stderr

@@ -12,13 +12,11 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
-from commands import all_commands
+from commands import all_commands, one_line, run
 from pyarrow import parquet
-from typer.testing import CliRunner
 
 from recoup import Box, Ledger, Transcript, refit
 from recoup._files import write_whole
-from recoup.cli.app import app
 from recoup.cli.exits import ExitCode
 from recoup.cli.output import csv_text, privacy_sentence
 from recoup.cli.progress import Progress
@@ -46,10 +44,6 @@ def people(tmp_path):
     return path
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
-
-
 def clustered(people, *more, epsilon="1", bounds=BOUNDS, k="3"):
     # The last iterate: inference has tests of its own.
     given = ("cluster", people, "-k", k, "--epsilon", epsilon, "--bounds", bounds, "--postprocess", "none")
@@ -58,13 +52,6 @@ def clustered(people, *more, epsilon="1", bounds=BOUNDS, k="3"):
 
 def released(people, *more, epsilon="1", rounds="2"):
     return run("release", people, "-k", "3", "--epsilon", epsilon, "--rounds", rounds, "--bounds", BOUNDS, *more)
-
-
-def one_line(answer):
-    assert answer.stdout == ""
-    assert answer.stderr.startswith("recoup: ")
-    assert answer.stderr.count("\n") == 1
-    return answer.stderr
 
 
 # ---- the whole ----
@@ -364,96 +351,6 @@ def test_one_is_not_plural(people, tmp_path):
     purposes = [entry.purpose for entry in Ledger(tmp_path / "l.db").entries()]
     assert any(purpose.endswith("query of 1 value") for purpose in purposes)
     assert not any(re.search(r"\b1 \w+s\b", text) for text in (*texts, *purposes))
-
-
-# ---- plan ----
-
-
-def test_plan_says_cost_and_error():
-    lloyd = ("plan", "--columns", "10", "-k", "10", "--epsilon", "1", "--n-records", "100000", "--algorithm", "lloyd")
-    answer = run(*lloyd, "--json")
-    value = json.loads(answer.stdout)
-    assert value["epsilon"] == pytest.approx(1)
-    assert [r["count_scale"] for r in value["rounds"]] == pytest.approx([10.0] * 5)
-    assert [r["sum_scale"] for r in value["rounds"]] == pytest.approx([100.0] * 5)
-    shown = run(*lloyd)
-    assert "0.01416" in shown.stdout
-    assert "within-cluster sum of squares" in shown.stderr
-    bare = run("plan", "--columns", "2", "-k", "2", "--epsilon", "1", "--delta", "1e-6")
-    assert "rho" in bare.stdout
-    assert "--n-records" in bare.stderr
-
-
-def test_the_default_plan_is_that_of_the_default_algorithm():
-    from recoup.planner import EXCESS_LAW, EXCESS_POWER
-
-    terms = ("plan", "--columns", "2", "-k", "15", "--epsilon", "0.5", "--n-records", "5000")
-    value = json.loads(run(*terms, "--excess", "0.05", "--json").stdout)
-    assert value["relative_excess"] == pytest.approx(EXCESS_LAW * 2 * (15 / (5000 * 0.5)) ** EXCESS_POWER)
-    assert value["epsilon_needed"] == pytest.approx((EXCESS_LAW * 2 / 0.05) ** (1 / EXCESS_POWER) * 15 / 5000)
-    assert [r["sum_scale"] is None for r in value["rounds"]] == [True, True, False, False]
-    assert "above non-private" in run(*terms).stderr
-    assert run(*terms, "--excess", "-1").exit_code == 2
-    assert run(*terms, "--excess", "0.0001").exit_code == 2
-    assert "sd of a centre" not in run(*terms).stdout
-
-
-def test_without_a_number_of_records_the_default_plan_says_what_it_assumes():
-    terms = ("plan", "--columns", "2", "-k", "3", "--epsilon", "1")
-    value = json.loads(run(*terms, "--json").stdout)
-    assert value["algorithm"].startswith("adaptive")
-    assert (value["n_records"], value["relative_excess"]) == (None, None)
-    assert value["rounds"][0]["n_cells"] == 1
-    assert sum(r["price"] for r in value["rounds"]) == pytest.approx(1)
-    shown = run(*terms)
-    assert "10,000 records" in shown.stderr
-    assert "--n-records" in shown.stderr
-    assert "Expected" not in shown.stderr
-    assert json.loads(run(*terms, "--rounds", "2", "--json").stdout)["algorithm"].startswith("DP-KMEANS, 2 rounds")
-
-
-def test_a_plan_predicts_nothing_where_records_are_too_few():
-    terms = ("plan", "--columns", "2", "-k", "3", "--epsilon", "0.05", "--n-records")
-    few, enough = run(*terms, "1000"), run(*terms, "6100")
-    assert "N epsilon / K is 16.7" in few.stderr
-    assert "several times" in few.stderr
-    assert "above non-private" not in few.stderr
-    assert "Too few" not in enough.stderr
-    assert "above non-private" in enough.stderr
-    notes = json.loads(run(*terms, "1000", "--json").stdout)["notes"]
-    assert len(notes) == 1
-    assert "Too few records" in notes[0]
-    for algorithm in ("lloyd", "grid", "hybrid"):
-        assert "Too few records" in run(*terms, "1000", "--algorithm", algorithm).stderr
-
-
-def test_a_plan_says_where_it_does_not_know_and_where_little_is_lost():
-    terms = ("plan", "-k", "5", "--epsilon", "1", "--n-records", "100000", "--columns")
-    unknown = run(*terms, "40")
-    assert "not known: 40 columns, where predictions were found to hold for 1 to 16" in unknown.stderr
-    assert "above non-private" not in unknown.stderr
-    assert json.loads(run(*terms, "40", "--json").stdout)["relative_excess"] is None
-    assert "less than 0.3 % above non-private" in run(*terms, "4").stderr
-
-
-def test_what_is_needed_is_whole_records_and_enough_for_the_law():
-    terms = ("plan", "--columns", "2", "-k", "3", "--epsilon", "0.1", "--n-records", "10000", "--excess")
-    value = json.loads(run(*terms, "0.01", "--json").stdout)
-    assert value["records_needed"] == 10_976
-    assert "10,976 records at this epsilon" in run(*terms, "0.01").stderr
-    # The law alone would ask for 480.
-    value = json.loads(run(*terms, "0.5", "--json").stdout)
-    assert value["records_needed"] == 5_000
-    assert value["epsilon_needed"] == pytest.approx(0.03)
-
-
-@pytest.mark.parametrize(
-    "more", [("--columns", "0"), ("--columns", "1000000"), ("-k", "0"), ("--rounds", "0"), ("--epsilon", "0")]
-)
-def test_bad_plans_are_2(more):
-    answer = run("plan", "--columns", "2", "-k", "2", "--epsilon", "1", *more)
-    assert answer.exit_code == 2
-    one_line(answer)
 
 
 # ---- nothing about records ----
