@@ -18,11 +18,13 @@ from recoup.errors import (
     LedgerFormatError,
     LedgerLockedError,
     ParameterError,
+    UnitConverted,
 )
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.ledger_file import _raise_typed, read_fraction
 from recoup.privacy.ledger_rules import bounded
 from recoup.privacy.price import Price
+from recoup.privacy.unit import ONE_RECORD
 
 DELTA = Fraction(1, 10**6)
 
@@ -363,3 +365,22 @@ def test_numbers_are_read_strictly(text: object) -> None:
     assert read_fraction("12/8", "l.db") == Fraction(3, 2)
     with pytest.raises(LedgerFormatError, match=r"l\.db holds a number that is none"):
         read_fraction(text, "l.db")
+
+
+def test_a_ledger_of_version_1_says_so_until_it_is_declared(path: Path) -> None:
+    path.write_bytes((Path(__file__).parents[2] / "golden" / "ledger-v1.db").read_bytes())
+    assert Ledger(path).export()["version"] == 1
+    Ledger(path).declare(records_per_person=1)
+    assert Ledger(path).export()["version"] == 2
+
+
+def test_the_warning_of_a_conversion_is_for_whoever_releases() -> None:
+    ledger = Ledger.in_memory(epsilon=1, records_per_person=2)
+
+    def release() -> None:
+        ledger.expect(ONE_RECORD)
+
+    with pytest.warns(UnitConverted) as caught:
+        release()
+    line = release.__code__.co_firstlineno + 4
+    assert (caught[0].filename, caught[0].lineno) == (__file__, line)

@@ -49,7 +49,10 @@ TARGETS = (
 )
 _UNIT = (
     *(f"privacy/test_{name}" for name in ("price", "ledger", "ledger_file", "mechanism", "statement")),
-    *(f"transcript/test_{name}" for name in ("context", "quote", "round", "transcript", "transcript_spending")),
+    *(
+        f"transcript/test_{name}"
+        for name in ("context", "continuation", "quote", "round", "transcript", "transcript_spending")
+    ),
     *(f"queries/test_{name}" for name in ("queries", "simple")),
     *(f"algorithms/test_{name}" for name in ("components", "lloyd", "logistic", "mixture")),
     *("curator/test_curator", "test_domain", "test_driver", "test_imported"),
