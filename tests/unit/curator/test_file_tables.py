@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-import re
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,52 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from table_files import ROWS, WRITERS, rows_of, write_csv, write_parquet
+from table_kinds import refusal
 
 from recoup.curator.tables.open import open_table
 from recoup.curator.tables.paths import files_of
-from recoup.errors import ColumnTypeError, DataError, RecoupError, UnknownColumnError, UnreadableFileError
-
-ROWS = np.array([[1.0, 10.5], [2.0, 0.25], [3.0, 7.0], [4.0, -1e-9]])
-
-
-def rows_of(path: Path, columns: Any = ("a", "b"), **given: Any) -> np.ndarray:
-    rows = np.concatenate(list(open_table(path, columns, **given).blocks())).astype(np.float64)
-    return np.where(np.isfinite(rows), rows, np.nan)
-
-
-def write_parquet(path: Path, rows: np.ndarray = ROWS, names: str = "ab", **options: Any) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table({name: rows[:, j] for j, name in enumerate(names)}), path, **options)
-    return path
-
-
-def write_ipc(path: Path, rows: np.ndarray = ROWS) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table = pa.table({name: rows[:, j] for j, name in enumerate("ab")})
-    with pa.ipc.new_file(path, table.schema) as writer:
-        writer.write_table(table)
-    return path
-
-
-def write_csv(path: Path, rows: np.ndarray = ROWS) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = "\n".join(["a,b"] + [",".join(map(repr, row)) for row in rows.tolist()]) + "\n"
-    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
-    return path
-
-
-WRITERS: dict[str, Callable[..., Path]] = {".parquet": write_parquet, ".feather": write_ipc, ".csv": write_csv}
-
-
-def refusal(kind: type[RecoupError], work: Callable[[], Any]) -> str:
-    with pytest.raises(kind) as caught:
-        work()
-    assert isinstance(caught.value, DataError)
-    assert "SECRET" not in str(caught.value)
-    assert caught.value.__cause__ is None
-    assert caught.value.__context__ is None
-    return str(caught.value)
-
+from recoup.errors import ColumnTypeError, DataError, UnknownColumnError, UnreadableFileError
 
 # ---- what is read ----
 
@@ -168,85 +125,6 @@ def test_blocks_do_not_depend_on_threads(
     blocks = list(open_table(tmp_path, ["b", "a"], block_rows=32).blocks())
     assert [len(block) for block in blocks] == [32, 32, 32, 4] * 5
     np.testing.assert_array_equal(np.concatenate(blocks), many[:, [1, 0]])
-
-
-# ---- columns in the names of folders ----
-
-
-def partitioned(folder: Path, suffix: str, values: list[str]) -> Path:
-    for i, value in enumerate(values):
-        WRITERS[suffix](folder / f"year={value}" / "half=1" / f"part-0{suffix}", ROWS[i : i + 1])
-    return folder
-
-
-@pytest.mark.parametrize("suffix", WRITERS)
-def test_a_partition_column_is_read_by_its_name(suffix: str, tmp_path: Path) -> None:
-    folder = partitioned(tmp_path, suffix, ["2019", "2020", "__HIVE_DEFAULT_PARTITION__"])
-    found = rows_of(folder, ("a", "year", "b", "half"))
-    expected = [[1, 2019, 10.5, 1], [2, 2020, 0.25, 1], [3, np.nan, 7, 1]]
-    np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(rows_of(folder, ("b", "a")), ROWS[:3, ::-1])
-
-
-@pytest.mark.parametrize(
-    ("value", "number"), [("1e3", 1000), ("-2.5", -2.5), ("%31%32", 12), ("x", np.nan), ("", np.nan)]
-)
-def test_a_partition_value_is_read_like_a_cell_of_csv(value: str, number: float, tmp_path: Path) -> None:
-    folder = partitioned(tmp_path, ".parquet", [value])
-    np.testing.assert_array_equal(rows_of(folder, ("year", "a")), [[number, 1]])
-
-
-def test_the_names_of_folders_are_no_columns_unless_they_are_declared(tmp_path: Path) -> None:
-    table = open_table(partitioned(tmp_path, ".parquet", ["2019", "2020"]), n_columns=2)
-    assert table.columns == ("a", "b")
-    np.testing.assert_array_equal(np.concatenate(list(table.blocks())), ROWS[:2])
-
-
-def test_the_column_of_a_file_goes_before_that_of_its_folder(tmp_path: Path) -> None:
-    write_parquet(tmp_path / "a=99" / "1.parquet")
-    np.testing.assert_array_equal(rows_of(tmp_path), ROWS)
-
-
-def test_float32_columns_leave_a_partition_value_exact(tmp_path: Path) -> None:
-    (tmp_path / "id=16777217").mkdir()
-    pq.write_table(pa.table({"a": pa.array([1.5], pa.float32())}), tmp_path / "id=16777217" / "1.parquet")
-    np.testing.assert_array_equal(rows_of(tmp_path, ("a", "id")), [[1.5, 16777217]])
-
-
-def test_a_partition_column_alone_is_no_table(tmp_path: Path) -> None:
-    folder = partitioned(tmp_path, ".parquet", ["2019"])
-    assert "'year'" in refusal(DataError, lambda: open_table(folder, ["year"]))
-
-
-def test_a_partition_column_that_some_files_lack_is_named(tmp_path: Path) -> None:
-    folder = partitioned(tmp_path, ".parquet", ["2019"])
-    write_parquet(folder / "zz.parquet")
-    message = refusal(UnknownColumnError, lambda: open_table(folder, ["a", "year"]))
-    assert "'year'" in message
-    assert "zz.parquet" in message
-
-
-def test_a_message_does_not_tell_the_value_of_a_partition_column(tmp_path: Path) -> None:
-    folder = tmp_path / "t"
-    write_parquet(folder / "age=4242" / "day=4141" / "part-0.parquet")
-    damaged = folder / "age=4343" / "day=4141" / "part-0.parquet"
-    damaged.parent.mkdir(parents=True)
-    damaged.write_bytes(b"SECRET" * 50)
-    shown = str(folder / "age=*" / "day=*" / "part-0.parquet")
-    # A column that is not asked for may have been made from records too.
-    for columns in (["a", "age"], ["a"], None):
-        message = refusal(UnreadableFileError, lambda columns=columns: open_table(folder, columns))
-        assert shown in message
-        assert not re.search("4343|4141", message)
-    damaged.unlink()
-    write_parquet(damaged.with_name("other.parquet"))
-    (damaged.parent / "_delta_log").mkdir()
-    assert "age=*" in refusal(DataError, lambda: open_table(folder, ["a"]))
-    (damaged.parent / "_delta_log").rmdir()
-    for name in ("1.csv", "1.csv.gz"):
-        (tmp_path / "c" / "age=4343").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "c" / "age=4343" / name).write_text("a\n1\n")
-    assert "4343" not in refusal(DataError, lambda: open_table(tmp_path / "c", ["a"]))
 
 
 # ---- refused when it is opened, by names alone ----
@@ -408,97 +286,3 @@ def test_parts_are_listed_in_order_of_their_paths(tmp_path: Path) -> None:
         "c=1/0.parquet",
     ]
     assert parts[-1].partition == {"c": "1"}
-
-
-# ---- found only while it is read ----
-
-
-def damage_page(path: Path, column: str) -> None:
-    """Overwrite the first page of a column, which no reader looks at before it decodes it."""
-    metadata = pq.read_metadata(path)
-    position = metadata.schema.names.index(column)
-    chunk = metadata.row_group(0).column(position)
-    start = chunk.dictionary_page_offset or chunk.data_page_offset
-    content = bytearray(path.read_bytes())
-    content[start : start + 12] = b"\xff" * 12
-    path.write_bytes(content)
-
-
-def test_a_damaged_page_names_file_and_column_when_it_is_reached(tmp_path: Path) -> None:
-    for i in range(3):
-        write_parquet(tmp_path / f"part-{i}.parquet")
-    bad = tmp_path / "part-1.parquet"
-    damage_page(bad, "b")
-    table = open_table(tmp_path, ["a", "b"])
-    blocks = table.blocks()
-    np.testing.assert_array_equal(next(blocks), ROWS)
-    assert f"Column 'b' of {str(bad)!r} cannot be decoded" in refusal(UnreadableFileError, lambda: list(blocks))
-    np.testing.assert_array_equal(rows_of(tmp_path, ["a"])[:, 0], [1, 2, 3, 4] * 3)
-
-
-def test_a_wrong_checksum_of_a_page_is_noticed(tmp_path: Path) -> None:
-    path = write_parquet(tmp_path / "t.parquet", write_page_checksum=True, compression="none", use_dictionary=False)
-    assert len(rows_of(path)) == 4
-    whole = path.read_bytes()
-    value = ROWS[1, 1].tobytes()
-    assert whole.count(value) >= 1
-    path.write_bytes(whole.replace(value, ROWS[2, 1].tobytes(), 1))
-    assert "Column 'b'" in refusal(UnreadableFileError, lambda: rows_of(path))
-
-
-@pytest.mark.parametrize("suffix", WRITERS)
-@pytest.mark.parametrize("how", ["gone", "other columns"])
-def test_a_file_that_changes_between_rounds_is_named(how: str, suffix: str, tmp_path: Path) -> None:
-    path = WRITERS[suffix](tmp_path / f"t{suffix}")
-    table = open_table(tmp_path, ["a", "b"])
-    list(table.blocks())
-    path.unlink()
-    if how == "other columns":
-        if suffix == ".csv":
-            path.write_text("b,a\nSECRET,1\n")
-        else:
-            changed = pa.table({"a": ["SECRET"], "b": [1.0]})
-            if suffix == ".parquet":
-                pq.write_table(changed, path)
-            else:
-                with pa.ipc.new_file(path, changed.schema) as writer:
-                    writer.write_table(changed)
-    assert str(path) in refusal(UnreadableFileError, lambda: list(table.blocks()))
-
-
-# ---- memory ----
-
-MEASURE = """
-import sys
-from pathlib import Path
-import pyarrow.parquet
-from recoup.curator.tables.open import open_table
-
-def peak():
-    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
-
-before = peak()
-if sys.argv[2] == "blocks":
-    for block in open_table(sys.argv[1], ["a", "b"]).blocks():
-        del block
-else:
-    pyarrow.parquet.read_table(sys.argv[1])
-print(peak() - before)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
-def test_a_large_row_group_is_not_in_memory_as_a_whole(tmp_path: Path) -> None:
-    many = np.zeros((12_000_000, 2))
-    options = {"use_dictionary": False, "compression": "none", "write_statistics": False}
-    write_parquet(tmp_path / "t.parquet", many, row_group_size=len(many), **options)
-
-    def growth(what: str) -> float:
-        command = [sys.executable, "-c", MEASURE, str(tmp_path / "t.parquet"), what]
-        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-
-    megabytes = many.nbytes / 2**20
-    assert growth("blocks") < megabytes / 2
-    # The same measure notices a file that is read at once.
-    assert growth("whole") > megabytes

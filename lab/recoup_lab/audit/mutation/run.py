@@ -53,9 +53,10 @@ _UNIT = (
         f"transcript/test_{name}"
         for name in ("context", "continuation", "quote", "round", "transcript", "transcript_spending")
     ),
-    *(f"queries/test_{name}" for name in ("queries", "simple")),
+    *(f"queries/test_{name}" for name in ("queries", "query_bounds", "query_json", "simple")),
     *(f"algorithms/test_{name}" for name in ("components", "lloyd", "logistic", "mixture")),
-    *("curator/test_curator", "test_domain", "test_driver", "test_imported"),
+    *("curator/test_curator", "test_domain", "test_driver"),
+    *(f"imported/test_{name}" for name in ("claim", "imported", "refused", "units")),
 )
 TESTS = (
     *(f"tests/unit/{name}.py" for name in _UNIT),
