@@ -298,14 +298,7 @@ def _counts_round(context: Context, grid: ChosenGrid, share: Fraction) -> Planne
 
 
 def planned_round(context: Context, request: Request) -> PlannedRound:
-    """Price a round of counts and sums in cells as the curator would; scales that differ by their mean square.
-
-    >>> from recoup.domain import Box
-    >>> half, query = Fraction(1, 2), VoronoiQuery(centers=np.zeros((3, 2)))
-    >>> request = Request(query=query, share=Fraction(1), split={"count": half, "sum": half})
-    >>> planned_round(Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1)), request).count_scale
-    2.0
-    """
+    """Price a round of counts and sums in cells as the curator would; scales that differ by their mean square."""
     query = as_cells(request.query, "absolute", "relative")
     if query is None:
         raise ParameterError("only a query of counts and sums in cells has centres to plan for.")
@@ -332,9 +325,6 @@ def expected_error(
     (2 x 0.225)^2 count_deviation^2) / n^2 in a cluster of n = N / K records; this is added up over K centres and d
     coordinates. Times N / K it is the expected rise of the within-cluster sum of squares. With Laplace noise and the
     split of Su et al. it equals their 2 K^3 (d + a)^3 / (N e)^2; it is not capped by what the domain allows.
-
-    >>> round(expected_error(n_clusters=2, n_columns=1, n_records=200, count_deviation=0, sum_deviation=5), 6)
-    0.005
     """
     deviation = _center_deviation(count_deviation, sum_deviation, n_records / n_clusters)
     return n_clusters * n_columns * deviation**2
@@ -344,9 +334,6 @@ def suggested_rounds(*, epsilon: float, n_clusters: int, n_columns: int, n_recor
     """How many rounds Su et al. would take: as many as keep a round useful, between 2 and 7.
 
     The smallest useful budget of a round is sqrt(500 K^3 (d + a)^3) / N, a = (4 d 0.225^2)^(1/3).
-
-    >>> suggested_rounds(epsilon=1, n_clusters=5, n_columns=2, n_records=107_000)
-    7
     """
     positive_number(epsilon, "epsilon")
     n_records = whole_number(n_records, "n_records")
@@ -367,23 +354,12 @@ def _mean_square(scales: Array) -> float:
 # ---- what the adaptive algorithm loses ----
 
 
-def weakness(context: Context, n_clusters: int) -> float | None:
-    """N epsilon / K where it is below 100, so that no prediction holds; none elsewhere, and without a declared N.
-
-    >>> from recoup.domain import Box
-    >>> weakness(Context(domain=Box([0], [1]), epsilon=Fraction(1, 20), n_records=1000), 2)
-    25.0
-    """
-    if context.n_records is None:
-        return None
-    strength = context.n_records * context.effective_epsilon() / n_clusters
-    return strength if strength < LEAST_STRENGTH else None
-
-
 def weakness_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
-    """The warning that goes with too few records, if there are too few."""
-    strength = weakness(context, n_clusters)
-    if strength is None:
+    """The warning that goes with too few records for any prediction; nothing elsewhere, and without a declared N."""
+    if context.n_records is None:
+        return ()
+    strength = context.n_records * context.effective_epsilon() / n_clusters
+    if strength >= LEAST_STRENGTH:
         return ()
     return (
         f"Too few records for this epsilon: N epsilon / K is {strength:.3g}, and below {LEAST_STRENGTH:g} no "
@@ -393,16 +369,10 @@ def weakness_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
 
 
 def unknown_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
-    """Why nothing can be said of the adaptive algorithm's loss before it is run; nothing where something can.
-
-    >>> from recoup.domain import Box
-    >>> terms = Context(domain=Box([0] * 40, [1] * 40), epsilon=Fraction(1), n_records=100_000)
-    >>> unknown_notes(terms, 5)[0]
-    'What this will lose is not known: 40 columns, where predictions were found to hold for 1 to 16.'
-    """
-    n, d = context.n_records, context.domain.n_columns
-    if n is None or weakness(context, n_clusters) is not None:
-        return weakness_notes(context, n_clusters)
+    """Why nothing can be said of the adaptive algorithm's loss before it is run; nothing where something can."""
+    n, d, weak = context.n_records, context.domain.n_columns, weakness_notes(context, n_clusters)
+    if n is None or weak:
+        return weak
     reasons = [
         f"{value:,} {name}, where predictions were found to hold for {least} to {most}"
         for value, (least, most), name in (
@@ -428,28 +398,17 @@ def relative_excess(*, epsilon: float, n_clusters: int, n_columns: int, n_record
 
     Right within a factor of three for most tables, where N epsilon / K is at least 100 and the law gives 0.003 to 0.1;
     where it gives less, all that holds is that less than about 0.003 is lost.
-
-    >>> round(relative_excess(epsilon=0.25, n_clusters=5, n_columns=6, n_records=48_842), 4)
-    0.0028
     """
     return float(EXCESS_LAW * n_columns * (n_clusters / (n_records * epsilon)) ** EXCESS_POWER)
 
 
 def epsilon_for(*, excess: float, n_clusters: int, n_columns: int, n_records: float) -> float:
-    """The epsilon at which the adaptive algorithm is expected to lose only so much, and the law holds.
-
-    >>> round(epsilon_for(excess=0.05, n_clusters=15, n_columns=2, n_records=5000), 3)
-    0.303
-    """
+    """The epsilon at which the adaptive algorithm is expected to lose only so much, and the law holds."""
     return _strength_for(excess, n_columns) * n_clusters / n_records
 
 
 def records_for(*, excess: float, epsilon: float, n_clusters: int, n_columns: int) -> float:
-    """The number of records from which the adaptive algorithm is expected to lose only so much, and the law holds.
-
-    >>> round(records_for(excess=0.05, epsilon=0.1, n_clusters=15, n_columns=2))
-    15143
-    """
+    """The number of records from which the adaptive algorithm is expected to lose only so much, and the law holds."""
     return max(_strength_for(excess, n_columns) * n_clusters / epsilon, MEASURED_RECORDS)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from recoup.algorithms.kmeans.base import paired
 from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.domain import Array
@@ -175,13 +176,9 @@ def plot_before_after(ax: Any, transcript: Transcript, centers: ArrayLike, *, pa
     Returns:
         The axes; centres are matched so that they are closest all together.
     """
-    from scipy.optimize import linear_sum_assignment
-
     domain = transcript.context.domain
     after, before = np.asarray(centers, dtype=np.float64), refit(transcript)
-    unit = domain.to_unit(before)[:, None, :] - domain.to_unit(after)[None, :, :]
-    rows, partners = linear_sum_assignment((unit**2).sum(axis=2))
-    for row, partner in zip(rows, partners, strict=True):
+    for row, partner in zip(*paired(domain.to_unit(before), domain.to_unit(after)), strict=True):
         (x0, x1), (y0, y1) = coordinates(np.stack([before[row], after[partner]]), pair)
         ax.plot([x0, x1], [y0, y1], color=GREY, linewidth=1.2, linestyle="--", zorder=2)
     plot_centers(ax, before, columns=domain.columns, pair=pair, kind="last", label="before inference")
@@ -239,10 +236,7 @@ def plot_budget(ax: Any, transcript: Transcript) -> Any:
         if spent:
             ax.bar(t, spent, color="#E4E7EB", width=0.62, label=label)
             seen.add("before")
-        names = answered.query.sensitivity(context.domain).names
-        parts = np.array(answered.weights, dtype=np.float64) ** (1 if pure else 2)
-        for name, part in zip(names, parts / parts.sum(), strict=True):
-            height = float(answered.price.amount) * part
+        for name, height in answered.price_of_blocks(context).items():
             label = None if name in seen else f"{name}s"
             ax.bar(t, height, bottom=spent, color=colours.get(name, GREEN), width=0.62, label=label)
             seen.add(name)

@@ -38,6 +38,7 @@ class Algorithm(ABC):
     Attributes:
         type_name: by which transcripts know it.
         has_centers: whether its answer is centres of clusters, which can be refitted for any number of them.
+        has_label: whether the last column of the domain is a label, which the others are to tell.
         support_points: of inferred data, where nobody asks for another number.
     """
 
@@ -45,6 +46,7 @@ class Algorithm(ABC):
 
     type_name: ClassVar[str]
     has_centers: ClassVar[bool] = False
+    has_label: ClassVar[bool] = False
     support_points: ClassVar[int] = 10_000
 
     @classmethod
@@ -59,6 +61,10 @@ class Algorithm(ABC):
     @abstractmethod
     def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
         """The algorithm's own answer from the rounds so far, in the unit domain."""
+
+    def without_inference(self, context: Context, rounds: Sequence[Round]) -> Array | None:
+        """What a reader who infers nothing would take for the answer, to compare with; none where there is nothing."""
+        return self.estimate(context, rounds)
 
     def to_json(self) -> dict[str, Any]:
         """The public description that a transcript carries."""

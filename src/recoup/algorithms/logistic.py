@@ -72,6 +72,7 @@ class LogisticRegression(Algorithm):
     classes: tuple[Any, Any] | None = None
 
     type_name: ClassVar[str] = "logistic-regression"
+    has_label: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_rounds", whole_number(self.n_rounds, "n_rounds"))

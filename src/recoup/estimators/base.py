@@ -75,6 +75,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     domain: Any
     n_records: Any
     records_per_person: Any
+    algorithm: str
+    n_rounds: Any
     postprocess: str
     ledger: Any
     csv_dialect: str
@@ -91,6 +93,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         attributes, guarantees, rest = rest.partition("\n\n    Guarantees:")
         if found and guarantees:
             cls.__doc__ = own + _PARAMETERS + found + attributes + _ATTRIBUTES + guarantees + rest
+
+    def _store(self, given: Mapping[str, Any]) -> None:
+        """Keep every parameter of `__init__` under its own name and unread, as scikit-learn asks for."""
+        for name in given.keys() - {"self"}:
+            setattr(self, name, given[name])
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn may expect: missing values are allowed, and results are random."""

@@ -62,6 +62,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     array([[0.7, 0.7, 0. ]])
     """
 
+    n_components: int
+
     def __init__(
         self,
         n_components: int = 2,
@@ -80,20 +82,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         random_state: Any = None,
         noise: Literal["secure", "simulated"] = "secure",
     ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.delta = delta
-        self.domain = domain
-        self.n_records = n_records
-        self.records_per_person = records_per_person
-        self.algorithm = algorithm
-        self.n_rounds = n_rounds
-        self.postprocess = postprocess
-        self.ledger = ledger
-        self.csv_dialect = csv_dialect
-        self.random_state = random_state
-        self.noise = noise
+        self._store(locals())
 
     def transform(self, X: Any) -> Array:
         """The coordinates of each record along the components, columns scaled to [-1, 1]: for local use only.

@@ -61,6 +61,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     ((2, 2), 1.0)
     """
 
+    n_clusters: int
+
     def __init__(
         self,
         n_clusters: int = 8,
@@ -79,20 +81,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         random_state: Any = None,
         noise: Literal["secure", "simulated"] = "secure",
     ) -> None:
-        self.n_clusters = n_clusters
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.delta = delta
-        self.domain = domain
-        self.n_records = n_records
-        self.records_per_person = records_per_person
-        self.algorithm = algorithm
-        self.n_rounds = n_rounds
-        self.postprocess = postprocess
-        self.ledger = ledger
-        self.csv_dialect = csv_dialect
-        self.random_state = random_state
-        self.noise = noise
+        self._store(locals())
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """The cluster of each record, exactly and without noise: for local use only.

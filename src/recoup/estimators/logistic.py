@@ -58,6 +58,10 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     ((1, 2), array([ True]))
     """
 
+    classes: Any
+    step_size: float
+    l2: float
+
     def __init__(
         self,
         epsilon: Any = None,
@@ -76,20 +80,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         random_state: Any = None,
         noise: Literal["secure", "simulated"] = "secure",
     ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.classes = classes
-        self.delta = delta
-        self.n_records = n_records
-        self.records_per_person = records_per_person
-        self.n_rounds = n_rounds
-        self.step_size = step_size
-        self.l2 = l2
-        self.postprocess = postprocess
-        self.ledger = ledger
-        self.csv_dialect = csv_dialect
-        self.random_state = random_state
-        self.noise = noise
+        self._store(locals())
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn may expect: two classes only."""

@@ -59,6 +59,8 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
     array([0.3, 0.7])
     """
 
+    n_components: int
+
     def __init__(
         self,
         n_components: int = 1,
@@ -76,19 +78,7 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
         random_state: Any = None,
         noise: Literal["secure", "simulated"] = "secure",
     ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.delta = delta
-        self.domain = domain
-        self.n_records = n_records
-        self.records_per_person = records_per_person
-        self.n_rounds = n_rounds
-        self.postprocess = postprocess
-        self.ledger = ledger
-        self.csv_dialect = csv_dialect
-        self.random_state = random_state
-        self.noise = noise
+        self._store(locals())
 
     def score_samples(self, X: Any) -> Array:
         """The log-density at each record, in the user's units: for local use only.

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 from scipy.stats import norm
 
 from recoup._random import generator
+from recoup.algorithms.kmeans.base import paired
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.evidence import evidence_of
@@ -251,8 +251,7 @@ def _partners(centers: Array, points: Array) -> NDArray[np.int64] | None:
     """For each centre its point, such that they are closest all together; none if there are not as many."""
     if len(points) != len(centers):
         return None
-    squares = ((centers[:, None, :] - points[None, :, :]) ** 2).sum(axis=2)
-    return np.asarray(linear_sum_assignment(squares)[1], dtype=np.int64)
+    return paired(centers, points)[1]
 
 
 def withheld_from(

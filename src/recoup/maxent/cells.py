@@ -27,11 +27,27 @@ class Cells:
 
     def means(self, context: Context) -> Array:
         """Sum over count, inside the domain; a cell with a count below 1 keeps the centre of its query."""
-        if self.sums is None:
-            return self.centers
-        usable = self.counts >= 1.0
-        means = self.sums / np.where(usable, self.counts, 1.0)[:, None]
-        return context.domain.clip(np.where(usable[:, None], means, self.centers))
+        return self.centers if self.sums is None else _means(context, self.centers, self.counts, self.sums)
+
+
+def noisy_means_of(context: Context, answered: Round) -> Array | None:
+    """Where a round alone would put the middle of each of its cells; relative sums are offsets from it; none without.
+
+    A cell with a count below 1 keeps the centre of its query.
+    """
+    query = as_cells(answered.query, "absolute", "relative")
+    if query is None:
+        return None
+    counts, sums = answered.noisy[: query.n_cells], answered.noisy[query.n_cells :].reshape(query.centers.shape)
+    return _means(context, query.centers, counts, sums, query.centers if query.sums == "relative" else None)
+
+
+def _means(context: Context, centers: Array, counts: Array, sums: Array, start: Array | None = None) -> Array:
+    usable = counts >= 1.0
+    means = sums / np.where(usable, counts, 1.0)[:, None]
+    if start is not None:
+        means = start + means
+    return context.domain.clip(np.where(usable[:, None], means, centers))
 
 
 def voronoi_cells_of(rounds: Sequence[Round]) -> list[Cells]:

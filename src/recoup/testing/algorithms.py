@@ -14,14 +14,22 @@ import numpy as np
 from recoup.algorithms.base import REQUIRED, Algorithm
 from recoup.algorithms.registry import ALGORITHMS, algorithm_from_json, completed
 from recoup.domain import Domain
-from recoup.queries import QUERIES
+from recoup.inference.infer import infer
+from recoup.inference.refit import refit
 from recoup.queries.base import Array
-from recoup.testing.drive import Drive, RecordedNoise, ReplayedNoise
+from recoup.testing.drive import Drive, RecordedNoise, ReplayedNoise, harmless
 from recoup.testing.queries import named_domains, try_query
 from recoup.testing.records import tables
-from recoup.testing.refits import seen_of, try_refit
-from recoup.testing.report import Broken, Recorder, Report
-from recoup.testing.values import check_frozen, check_json, check_protocol, is_registered, read_back
+from recoup.testing.report import (
+    Broken,
+    Recorder,
+    Report,
+    check_frozen,
+    check_json,
+    check_protocol,
+    is_registered,
+    read_back,
+)
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
@@ -31,6 +39,9 @@ _MECHANISMS: tuple[Literal["laplace", "gaussian"], ...] = ("laplace", "gaussian"
 _MOST_QUERIES = 64  # of a run: of longer ones, the first, the last and rounds evenly between
 _FULL_DOMAINS = 3  # of the default ones
 _FEW_RECORDS = 3  # a table of so few is degenerate: its queries are led by noise, its estimate is what matters
+_N_POINTS = 150
+_INFERRED_POINTS = 600
+_OUTSIDE = 1e-9  # inference moves points onto the domain; more than rounding would change what was meant
 
 
 def check_algorithm(
@@ -170,12 +181,15 @@ def _pure(drive: Drive) -> None:
         "Everything it decides by must come from its arguments and its own fields; keep nothing between calls, and "
         "draw from the generator that it is given alone."
     )
+    as_read: Sequence[Round] = drive.rounds
+    if drive.is_registered:
+        as_read = Transcript.from_json(json.loads(json.dumps(drive.transcript.to_json()))).rounds
     ways: dict[str, tuple[Algorithm, Sequence[Round]]] = {
         "again, in another order": (drive.algorithm, drive.rounds),
         "of a copy": (copy.deepcopy(drive.algorithm), drive.rounds),
         "of the algorithm that was read back from its JSON": (
             read_back(drive.algorithm, ALGORITHMS, algorithm_from_json),
-            _rounds_from_json(drive),
+            as_read,
         ),
     }
     for way, (algorithm, rounds) in ways.items():
@@ -187,13 +201,6 @@ def _pure(drive: Drive) -> None:
                 )
 
 
-def _rounds_from_json(drive: Drive) -> Sequence[Round]:
-    """The rounds as another process would read them; the same objects where a query's class is not registered."""
-    if all(is_registered(answered.query, QUERIES) for answered in drive.rounds):
-        return Transcript.from_json(json.loads(json.dumps(drive.transcript.to_json()))).rounds
-    return drive.rounds
-
-
 def _neighbours(drive: Drive, table: Array, noise: RecordedNoise) -> None:
     """What an observer sees must be the same for tables that gave the same noisy answers."""
     corner = drive.context.domain.from_unit(np.full((1, table.shape[1]), -1.0))
@@ -201,10 +208,7 @@ def _neighbours(drive: Drive, table: Array, noise: RecordedNoise) -> None:
         "Something besides the noisy answers reaches the algorithm: a cache, a global, an attribute that "
         "contribution sets, the number of records."
     )
-    others = {
-        "with one record more": np.concatenate([table, corner]),
-        "with a single record": table[:1],
-    }
+    others = {"with one record more": np.concatenate([table, corner]), "with a single record": table[:1]}
     own = seen_of(drive)
     # What changes by itself is another rule's to say.
     own = {name: value for name, value in seen_of(drive).items() if _equal(value, own[name])}
@@ -223,11 +227,8 @@ def _neighbours(drive: Drive, table: Array, noise: RecordedNoise) -> None:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    return (
-        np.array_equal(a, b, equal_nan=True)
-        if isinstance(a, np.ndarray) and a.dtype.kind == "f"
-        else bool(np.all(a == b))
-    )
+    floats = isinstance(a, np.ndarray) and a.dtype.kind == "f"
+    return np.array_equal(a, b, equal_nan=True) if floats else bool(np.all(a == b))
 
 
 def _described(request: Request | None) -> str:
@@ -236,3 +237,113 @@ def _described(request: Request | None) -> str:
         return "done"
     split = {name: str(part) for name, part in sorted(request.split.items())}
     return json.dumps([request.query.to_json(), str(request.share), split], sort_keys=True)
+
+
+# ---- the noiseless twin: where records may lie, and what the algorithm answers on weighted points ----
+
+
+def try_refit(recorder: Recorder, drive: Drive, where: str, *, tolerance: float, with_inference: bool) -> None:
+    """Try what an algorithm offers beyond asking; nothing, if it offers nothing."""
+    if not drive.algorithm.can_refit:
+        return
+    if not drive.algorithm.has_centers and recorder.run("support", where, lambda: _support(drive)):
+        recorder.run("refit", where, lambda: _refit(drive))
+        recorder.run("weights", where, lambda: _weights(drive, tolerance))
+    if with_inference and drive.is_registered and is_registered(drive.algorithm, ALGORITHMS):
+        recorder.run("inference", where, lambda: _inference(drive))
+
+
+def seen_of(drive: Drive) -> dict[str, Any]:
+    """Everything that an algorithm says after a run, by a name for messages."""
+    algorithm, context, rounds = drive.algorithm, drive.context, tuple(drive.rounds)
+    seen: dict[str, Any] = {"the estimate": drive.estimate(), "to_json": json.dumps(algorithm.to_json())}
+    seen["declines"] = algorithm.declines(context, rounds)
+    if algorithm.can_refit and not algorithm.has_centers:
+        rng = np.random.default_rng(5)
+        points = context.domain.clip(rng.uniform(-1, 1, (_N_POINTS, context.domain.n_columns)))
+        answer = _answer(drive, points, rng.random(_N_POINTS))
+        seen |= {
+            "the support": _points(drive),
+            "refit": answer,
+            "in_user_units": algorithm.in_user_units(context, answer),
+            "pseudo_records": algorithm.pseudo_records,
+        }
+    return seen
+
+
+def _points(drive: Drive, n: int = _N_POINTS) -> Array:
+    return drive.algorithm.support(drive.context, tuple(drive.rounds), n, harmless(0))
+
+
+def _answer(drive: Drive, points: Array, weights: Array) -> Array:
+    return drive.algorithm.refit(drive.context, tuple(drive.rounds), points.copy(), weights.copy(), harmless(1))
+
+
+def _support(drive: Drive) -> None:
+    domain = drive.context.domain
+    for n in (_N_POINTS, 7):
+        points = _points(drive, n)
+        if not isinstance(points, np.ndarray) or points.shape != (n, domain.n_columns):
+            raise Broken(f"asked for {n} points, support gives {np.shape(points)}: give ({n}, {domain.n_columns}).")
+        if not np.isfinite(points).all() or np.abs(domain.clip(points) - points).max() > _OUTSIDE:
+            raise Broken("support leaves the domain. Return context.domain.clip(points).")
+    if not np.array_equal(_points(drive), _points(drive)):
+        raise Broken("support gives other points for an equal generator. Draw from the generator that it is given.")
+    strength = drive.algorithm.pseudo_records
+    if not (np.isfinite(strength) and strength > 0):
+        raise Broken(f"pseudo_records is {strength!r}: give a positive number; 3 to 30 suit most algorithms.")
+
+
+def _weighted(drive: Drive) -> tuple[Array, Array]:
+    return _points(drive), np.random.default_rng(3).gamma(0.5, size=_N_POINTS)
+
+
+def _refit(drive: Drive) -> None:
+    own, (points, weights) = drive.estimate(), _weighted(drive)
+    cases = {
+        "weighted points": (points, weights),
+        "points of which half have no weight": (points, np.where(np.arange(_N_POINTS) % 2, weights, 0.0)),
+        "a single point": (points[:1], np.ones(1)),
+    }
+    for name, (where, mass) in cases.items():
+        answer = _answer(drive, where, mass)
+        if not isinstance(answer, np.ndarray) or answer.shape != own.shape:
+            raise Broken(
+                f"on {name}, refit has the shape {np.shape(answer)}, and estimate {own.shape}. Let them agree."
+            )
+        if not np.isfinite(answer).all():
+            raise Broken(f"on {name}, refit is NaN or infinite. Keep divisors away from zero.")
+        if not np.array_equal(answer, _answer(drive, where, mass)):
+            raise Broken(f"on {name}, refit gives something else for an equal generator.")
+        if not np.isfinite(drive.algorithm.in_user_units(drive.context, answer)).all():
+            raise Broken(f"on {name}, in_user_units makes of a finite answer one that is not.")
+    given, mass = points.copy(), weights.copy()
+    drive.algorithm.refit(drive.context, tuple(drive.rounds), given, mass, harmless(1))
+    if not (np.array_equal(given, points) and np.array_equal(mass, weights)):
+        raise Broken("refit changes the points or weights it is given. Work on copies.")
+
+
+def _weights(drive: Drive, tolerance: float) -> None:
+    points, weights = _weighted(drive)
+    whole = _answer(drive, points, weights)
+    # Only some of the points: if all were split, an answer that forgets the weights would not move.
+    pieces = np.where(np.arange(_N_POINTS) % 3 == 0, 2, 1)
+    halves = _answer(drive, np.repeat(points, pieces, axis=0), np.repeat(weights / pieces, pieces))
+    moved = float(np.abs(whole - halves).max(initial=0.0))
+    if not moved <= tolerance * max(1.0, float(np.abs(whole).max(initial=0.0))):
+        raise Broken(
+            f"every third point in two, of half its weight each, moves the answer by {moved:.3g}. Use the weights in "
+            "every sum, mean and count: a point of weight 2 is two records."
+        )
+
+
+def _inference(drive: Drive) -> None:
+    transcript = drive.transcript
+    own = refit(transcript, None)
+    inferred = infer(transcript, "maxent", n_points=_INFERRED_POINTS, random_state=0, warn=False)
+    answer = refit(transcript, inferred, random_state=0)
+    if np.shape(answer) != np.shape(own) or not np.isfinite(answer).all():
+        raise Broken(
+            f"recoup.refit on inferred data has the shape {np.shape(answer)} (the algorithm's own answer: "
+            f"{np.shape(own)}), or is not finite."
+        )

@@ -13,10 +13,10 @@ from recoup.algorithms.base import Algorithm
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.privacy.mechanism import Noise, SimulatedNoise
+from recoup.queries import QUERIES
 from recoup.queries.base import Array
 from recoup.testing.queries import QUERY_NAMES, described_bounds
-from recoup.testing.report import Broken
-from recoup.testing.values import check_protocol
+from recoup.testing.report import Broken, check_protocol, is_registered
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
@@ -35,54 +35,37 @@ class RecordedNoise:
         self.answers: list[list[int]] = []
 
     def laplace(self, totals: Sequence[int], scale: float) -> list[int]:
-        """Add Laplace noise and remember it."""
-        return self._keep("laplace", scale, self._noise.laplace(totals, scale))
+        """Add Laplace noise."""
+        return self._add("laplace", totals, scale)
 
     def gaussian(self, totals: Sequence[int], scale: float) -> list[int]:
-        """Add Gaussian noise and remember it."""
-        return self._keep("gaussian", scale, self._noise.gaussian(totals, scale))
+        """Add Gaussian noise."""
+        return self._add("gaussian", totals, scale)
 
-    def _keep(self, law: str, scale: float, noisy: list[int]) -> list[int]:
-        self.draws.append((law, len(noisy), scale))
-        self.answers.append(noisy)
-        return noisy
+    def _add(self, law: str, totals: Sequence[int], scale: float) -> list[int]:
+        self.draws.append((law, len(totals), scale))
+        self.answers.append(getattr(self._noise, law)(totals, scale))
+        return self.answers[-1]
 
 
-class ReplayedNoise:
+class ReplayedNoise(RecordedNoise):
     """Gives the noisy answers of an earlier run, whatever the totals are: what neighbours may have in common."""
 
-    simulated = True
-
     def __init__(self, earlier: RecordedNoise) -> None:
-        self._earlier = earlier
-        self._n_given = 0
+        self._left = list(zip(earlier.draws, earlier.answers, strict=True))[::-1]
+        self._n_drawn = 0
 
-    def laplace(self, totals: Sequence[int], scale: float) -> list[int]:
-        """The earlier answer, if the draw is the earlier one."""
-        return self._give("laplace", len(totals), scale)
-
-    def gaussian(self, totals: Sequence[int], scale: float) -> list[int]:
-        """The earlier answer, if the draw is the earlier one."""
-        return self._give("gaussian", len(totals), scale)
-
-    def _give(self, law: str, size: int, scale: float) -> list[int]:
-        n, self._n_given = self._n_given, self._n_given + 1
-        if n >= len(self._earlier.draws) or self._earlier.draws[n] != (law, size, scale):
-            raise Broken(f"draw {n + 1} of noise is another one, in number, size or scale", check="equal draws")
-        return self._earlier.answers[n]
+    def _add(self, law: str, totals: Sequence[int], scale: float) -> list[int]:
+        self._n_drawn += 1
+        draw, noisy = self._left.pop() if self._left else (None, [])
+        if draw != (law, len(totals), scale):
+            raise Broken(f"draw {self._n_drawn} of noise is another one, in number, size or scale", check="equal draws")
+        return noisy
 
 
 @dataclass(slots=True)
 class Drive:
-    """One run of an algorithm on a table.
-
-    Attributes:
-        algorithm: what asks.
-        context: the terms.
-        requests: what was asked, round by round.
-        rounds: what was answered.
-        finished: whether the algorithm came to its end.
-    """
+    """One run of an algorithm on a table: what was asked and answered, and whether it came to its end."""
 
     algorithm: Algorithm
     context: Context
@@ -126,6 +109,11 @@ class Drive:
         return Transcript(
             context=self.context, algorithm=self.algorithm.to_json(), rounds=tuple(self.rounds), simulated=True
         )
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether another process could read every query of the transcript."""
+        return all(is_registered(answered.query, QUERIES) for answered in self.rounds)
 
     def _check(self, request: object, n: int, spent: Fraction) -> None:
         if not isinstance(request, Request):

@@ -18,19 +18,18 @@ from recoup.privacy.mechanism import MECHANISMS, SENSITIVITY
 from recoup.queries import QUERIES, query_from_json
 from recoup.queries.base import MAX_SIZE, Array, Integers, Query, Records, Sensitivity, sum_of_contributions
 from recoup.testing.records import block_ratios, default_domains, extreme_records, random_records, worst_records
-from recoup.testing.report import Broken, Recorder, Report, listening
-from recoup.testing.values import check_frozen, check_json, check_protocol, read_back
-
-QUERY_NAMES = (
-    "type_name",
-    "size",
-    "n_columns",
-    "sensitivity",
-    "contribution",
-    "integer_total",
-    "to_json",
-    "from_json",
+from recoup.testing.report import (
+    Broken,
+    Recorder,
+    Report,
+    check_frozen,
+    check_json,
+    check_protocol,
+    listening,
+    read_back,
 )
+
+QUERY_NAMES = ("type_name", "size", "n_columns", "sensitivity", "contribution", "integer_total", "to_json", "from_json")
 # The curator's factors leave 2^-40 of room for rounding; half of that is for the contribution, half for the product.
 _ROOM = 2.0**-41
 _TOTAL_TOLERANCE = 1e-9
@@ -223,12 +222,10 @@ class _Trial:
             raise Broken(_not_finite(self.x[np.flatnonzero(np.asarray(bad).ravel())[0]]))
 
     def claims(self) -> None:
-        start = 0
-        for block in self.query.sensitivity(self.domain).blocks:
-            part = self.rows[:, start : start + block.size]
+        for block, place in self.query.sensitivity(self.domain).parts():
+            part = self.rows[:, place]
             values = part if isinstance(part, np.ndarray) else part.data
             sums = np.asarray(part.sum(axis=1)).ravel()
-            start += block.size
             if block.ones is not None and not (((values == 0) | (values == 1)).all() and (sums == block.ones).all()):
                 worst = int(np.argmax(sums != block.ones))
                 raise Broken(
@@ -287,10 +284,8 @@ def _check_integers(query: Query, x: Array, bounds: Sensitivity, split: Mapping[
         factors = mechanism.factors(bounds, weights)
         for point in x:
             total = _integers_of(query, point, factors)
-            start = 0
-            for block, weight in zip(bounds.blocks, weights, strict=True):
-                values = [abs(int(v)) for v in total[start : start + block.size]]
-                start += block.size
+            for (block, place), weight in zip(bounds.parts(), weights, strict=True):
+                values = [abs(int(v)) for v in total[place]]
                 moved = sum(values) if mechanism.norm == 1 else sum(v * v for v in values)
                 if moved > weight**mechanism.norm:
                     raise Broken(

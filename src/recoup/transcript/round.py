@@ -165,6 +165,12 @@ class Round:
                 return part
         raise ParameterError(f"the query has no block {name!r}.")
 
+    def price_of_blocks(self, context: Context) -> dict[str, float]:
+        """How its price is split over the blocks of the answer, by their names."""
+        parts = np.array(self.weights, dtype=np.float64) ** (1 if context.budget_measure == "pure" else 2)
+        names = self.query.sensitivity(context.domain).names
+        return dict(zip(names, (float(self.price.amount) * float(part) for part in parts / parts.sum()), strict=True))
+
     def simulated(self, exact: Array, rng: np.random.Generator) -> Round:
         """The same query with another answer: exact values and fresh noise of the same scales, which protects nobody.
 

@@ -18,6 +18,7 @@ import numpy as np
 from recoup.algorithms.kmeans.base import ClusteringAlgorithm, checked_clusters
 from recoup.errors import ParameterError
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
+from recoup.maxent.cells import noisy_means_of
 from recoup.maxent.clusters import without_doubtful_clusters
 from recoup.maxent.measure import Measure, total_of, weighted_quantile
 from recoup.maxent.readings import infer_measure
@@ -120,6 +121,10 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         measure = infer_measure(context, rounds, rng, n_points=_POINTS_BETWEEN, n_settling=n_settling)
         weights = without_doubtful_clusters(rounds, measure.points, measure.weights, self.n_clusters, rng)
         return context.domain.clip(_kmeans(replace(measure, weights=weights), self.n_clusters, 10, rng))
+
+    def without_inference(self, context: Context, rounds: Sequence[Round]) -> Array | None:
+        """The noisy means of the last round's cells, since its own answer is inferred; none where that has no sums."""
+        return noisy_means_of(context, rounds[-1])
 
     def planned_rounds(self, context: Context) -> tuple[int | None, bool]:
         """Between the plans of the smallest and of the largest table: the first answers decide."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from recoup._validate import whole_number
@@ -85,6 +87,17 @@ class ClusteringAlgorithm(Algorithm):
     def answer_labels(self, context: Context) -> tuple[list[str], list[str]] | None:
         """A number for each cluster, by columns."""
         return [str(k) for k in range(self.n_clusters)], column_names(context.domain)
+
+
+def paired(centers: Array, others: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which centre belongs to which other one, such that they are closest all together: indices of both.
+
+    >>> paired(np.array([[0.1], [0.8]]), np.array([[1.0], [0.0]]))
+    (array([0, 1]), array([1, 0]))
+    """
+    squares = ((centers[:, None, :] - others[None, :, :]) ** 2).sum(axis=2)
+    rows, columns = linear_sum_assignment(squares)
+    return rows, columns
 
 
 def in_order(centers: Array) -> Array:

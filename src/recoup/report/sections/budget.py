@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from recoup.inference.evidence import releases_behind
 from recoup.inference.inferred import InferredDataset
 from recoup.queries.base import asked_by
@@ -32,11 +30,8 @@ def content(transcript: Transcript, inferred: InferredDataset | None = None) -> 
     total = float(sum(r.price.amount for r in transcript.rounds) if claimed else context.budget.amount)
     rounds = []
     for t, answered in enumerate(transcript.rounds, start=1):
-        weights = np.array(answered.weights, dtype=np.float64) ** (1 if pure else 2)
-        names = answered.query.sensitivity(context.domain).names
-        price = float(answered.price.amount)
-        count_noise = None
-        if "count" in names:
+        price, parts, count_noise = float(answered.price.amount), answered.price_of_blocks(context), None
+        if "count" in parts:
             count_noise = context.noise.deviation(float(answered.scales[answered.block("count", context)][0]))
         rounds.append(
             asked_by(answered.query)._asdict()
@@ -44,10 +39,7 @@ def content(transcript: Transcript, inferred: InferredDataset | None = None) -> 
                 "round": t,
                 "price": price,
                 "share": price / total,
-                "parts": [
-                    {"name": f"{name}s", "price": price * float(part), "share": price * float(part) / total}
-                    for name, part in zip(names, weights / weights.sum(), strict=True)
-                ],
+                "parts": [{"name": f"{name}s", "price": part, "share": part / total} for name, part in parts.items()],
                 "count_noise": count_noise,
             }
         )

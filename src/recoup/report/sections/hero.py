@@ -12,7 +12,6 @@ from recoup.report.result import Json
 from recoup.transcript.transcript import Transcript
 
 _MOST_REASONS = 12  # more would push the result off the first screen
-_WITH_LABEL = ("logistic-regression",)  # whose last column is no column of the question
 _METHODS = {
     "maxent": "maximum entropy over all rounds",
     "mcmc": "Metropolis-Hastings over data sets",
@@ -38,7 +37,7 @@ def title(transcript: Transcript, n_clusters: int | None, *, private: bool) -> s
     n_columns = transcript.context.domain.n_columns
     if n_clusters is not None:
         return clusters_title(n_clusters, n_columns, private=private)
-    n_features = n_columns - (transcript.algorithm.get("type") in _WITH_LABEL)
+    n_features = n_columns - algorithm_from_json(transcript.algorithm).has_label
     about = f"{counted(n_features, 'column')}{' and a label' * (n_features < n_columns)}"
     return f"{'Private answers' if private else 'Answers'} about {about}"
 

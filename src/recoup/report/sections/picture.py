@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
-from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
+from recoup.algorithms.kmeans.base import paired
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.infer import infer
@@ -31,7 +30,6 @@ from recoup.queries.counts import Marginal, marginals_of
 from recoup.report.html import Markup, element, folded, join, legend, section, share
 from recoup.report.result import Json, Result
 from recoup.report.sections import centers
-from recoup.transcript.context import Context
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
 
@@ -122,44 +120,18 @@ def content(result: Result, *, random_state: Any = 0) -> Json:
     }
 
 
-def matched(unmatched: Array, target: Array) -> Array:
-    """The centres in the order of a target, such that they are closest to it all together.
-
-    >>> matched(np.array([[1.0], [0.0]]), np.array([[0.1], [0.8]]))
-    array([[0.],
-           [1.]])
-    """
-    squares = ((target[:, None, :] - unmatched[None, :, :]) ** 2).sum(axis=2)
-    rows, columns = linear_sum_assignment(squares)
-    return np.asarray(unmatched[columns[np.argsort(rows)]])
+def matched(centers: Array, target: Array) -> Array:
+    """The centres in the order of a target, such that they are closest to it all together."""
+    return np.asarray(centers[paired(target, centers)[1]])
 
 
 def _own_answer(transcript: Transcript, n_clusters: int) -> Array | None:
-    """What there is without inference: the algorithm's iterate, or the noisy means of the last round alone."""
-    algorithm = algorithm_from_json(transcript.algorithm)
-    if isinstance(algorithm, AdaptiveKMeans):
-        means = _noisy_cell_means(transcript.context, transcript.rounds[-1])
-    else:
-        try:
-            means = algorithm.estimate(transcript.context, transcript.rounds)
-        except ParameterError:
-            return None  # rounds that the algorithm itself would not have asked for
-    return means if means is not None and len(means) == n_clusters else None
-
-
-def _noisy_cell_means(context: Context, answered: Round) -> Array | None:
-    """Where a round alone would put the middle of each of its cells, in the unit domain; none without sums.
-
-    A cell with a noisy count below 1 keeps its centre; relative sums are offsets from it.
-    """
-    query = as_cells(answered.query, "absolute", "relative")
-    if query is None:
-        return None
-    counts = answered.noisy[: query.n_cells, None]
-    sums = answered.noisy[query.n_cells :].reshape(query.centers.shape)
-    usable = counts >= 1.0
-    start = query.centers if query.sums == "relative" else 0.0
-    return context.domain.clip(np.where(usable, start + sums / np.where(usable, counts, 1.0), query.centers))
+    """The answer without inference, if it has as many centres."""
+    try:
+        own = algorithm_from_json(transcript.algorithm).without_inference(transcript.context, transcript.rounds)
+    except ParameterError:
+        return None  # rounds that the algorithm itself would not have asked for
+    return own if own is not None and len(own) == n_clusters else None
 
 
 def _gain(result: Result, before: Array) -> Json:
