@@ -48,7 +48,7 @@ TARGETS = (
     "src/recoup/privacy/unit.py",
 )
 _UNIT = (
-    *(f"privacy/test_{name}" for name in ("price", "ledger", "ledger_file", "mechanism", "statement")),
+    *(f"privacy/test_{name}" for name in ("price", "ledger", "ledger_file", "ledger_rules", "mechanism", "statement")),
     *(
         f"transcript/test_{name}"
         for name in ("context", "continuation", "quote", "round", "transcript", "transcript_spending")

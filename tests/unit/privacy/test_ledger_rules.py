@@ -1,0 +1,41 @@
+"""Which units a ledger counts, by its rules alone."""
+
+from fractions import Fraction
+
+import pytest
+from ledgers import pure
+
+from recoup.errors import LedgerUnitError, ParameterError
+from recoup.privacy.ledger_rules import Budget, State
+from recoup.privacy.unit import ONE_RECORD, Unit
+
+EMPTY = State(Budget.of(1, 0), identifier="0" * 32)
+
+
+def test_the_first_charge_gives_the_unit():
+    five = Unit(records_per_person=5)
+    after = EMPTY.charged([pure("1/4")], five, "It")
+    assert (after.unit, after.spent, after.totals.pure) == (five, Fraction(1, 4), Fraction(1, 4))
+    assert after.charged([pure("1/8")], ONE_RECORD, "It").totals.pure == Fraction(7, 8)
+
+
+@pytest.mark.parametrize("kinds", [("line", "record"), ("record", "line")])
+def test_lines_and_records_are_not_alike(kinds):
+    counted, priced = (Unit(kind=kind) for kind in kinds)
+    with pytest.raises(LedgerUnitError, match="lines and records are not alike, and neither can be converted"):
+        EMPTY._replace(unit=counted).charged([pure("1/4")], priced, "It")
+
+
+def test_a_person_with_more_records_is_refused():
+    with pytest.raises(LedgerUnitError, match=r"^It counts what is lost by one record, .* records_per_person=2"):
+        EMPTY._replace(unit=ONE_RECORD).charged([], Unit(records_per_person=2), "It")
+
+
+def test_a_ledger_that_does_not_say_for_whom_it_counts_is_refused():
+    with pytest.raises(LedgerUnitError, match="^It was made by an earlier version"):
+        EMPTY._replace(identifier=None).charged([], ONE_RECORD, "It")
+
+
+def test_a_unit_is_a_unit():
+    with pytest.raises(ParameterError, match="unit is a str: give a recoup.privacy.unit.Unit"):
+        EMPTY.charged([], "one record", "It")
