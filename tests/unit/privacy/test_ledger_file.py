@@ -21,7 +21,7 @@ from recoup.errors import (
     UnitConverted,
 )
 from recoup.privacy.ledger import Ledger
-from recoup.privacy.ledger_file import _raise_typed, read_fraction
+from recoup.privacy.ledger_file import _raise_typed, _read_unit, read_fraction
 from recoup.privacy.ledger_rules import bounded
 from recoup.privacy.price import Price
 from recoup.privacy.unit import ONE_RECORD
@@ -384,3 +384,20 @@ def test_the_warning_of_a_conversion_is_for_whoever_releases() -> None:
         release()
     line = release.__code__.co_firstlineno + 4
     assert (caught[0].filename, caught[0].lineno) == (__file__, line)
+
+
+def test_days_are_those_of_the_run_and_of_today_for_what_has_no_run(path: Path) -> None:
+    ledger = Ledger.create(path, epsilon=1)
+    for run in ("", "a"):
+        ledger.charge(pure("1/8"), purpose="first", run=run)
+    edited(path, "UPDATE entry SET time = '2001-02-03T04:05:06'")
+    assert ledger.charge(pure("1/8"), purpose="second", run="a").time == "2001-02-03"
+    assert ledger.charge(pure("1/8"), purpose="second", run="").time > "2026"
+    assert [entry.time[:4] > "2001" for entry in ledger.entries()] == [False, False, False, True]
+
+
+def test_a_unit_is_read_up_to_a_length(path: Path) -> None:
+    unit = '{"kind": "record", "records_per_person": 5}'
+    assert _read_unit(unit.ljust(200), "l.db").records_per_person == 5
+    with pytest.raises(LedgerFormatError, match="counts for a unit that is not known"):
+        _read_unit(unit.ljust(201), "l.db")
