@@ -95,7 +95,7 @@ class PrivacyStatement(dict[str, Any]):
     def together(cls, statements: Sequence[PrivacyStatement]) -> PrivacyStatement:
         """One statement for several releases: epsilons and deltas add up, the weakest word about the noise holds."""
         first = statements[0]
-        if any((other.neighbours, other.unit) != (first.neighbours, first.unit) for other in statements[1:]):
+        if any((other.neighbours, other.unit) != (first.neighbours, first.unit) for other in statements):
             raise ParameterError(
                 "the inferred data set was made from transcripts with other neighbours, or of other units: its privacy "
                 "and that of this transcript do not add up to one statement."

@@ -35,6 +35,7 @@ def test_it_reads_as_a_dictionary_in_a_fixed_order():
     assert list(privacy) == [*KEYS, "spent", "version"]
     assert list(replace(privacy, counted="by a ledger")) == [*KEYS, "spent", "version", "counted"]
     assert privacy == dict(privacy)
+    assert PrivacyStatement.__eq__ is dict.__eq__
     assert repr(privacy) == repr(dict(privacy))
     assert all(privacy[name] == getattr(privacy, name) for name in privacy)
     assert json.loads(json.dumps(privacy))["bounds"] == {"low": [0.0], "high": [1.0], "columns": ["age"]}
@@ -80,7 +81,7 @@ def test_several_add_up_and_the_weakest_word_holds():
     assert PrivacyStatement.together([both, statement(noise="simulated")]).statement == NOT_PRIVATE
     for term in ({"unit": "2 records of one person"}, {"neighbours": "replace-one-record"}):
         with pytest.raises(ParameterError, match="do not add up"):
-            PrivacyStatement.together([statement(), statement(**term)])
+            PrivacyStatement.together([statement(), statement(), statement(**term)])
 
 
 def test_a_statement_covers_what_promises_no_less():
@@ -95,6 +96,8 @@ def test_it_is_read_back():
     for privacy in (
         statement(),
         statement(unit="7 lines of one person", csv_dialect="lines", neighbours="replace-one-record"),
+        statement(mechanism="gaussian"),
+        statement(mechanism="laplace and gaussian"),
         statement(mechanism="gaussian and laplace", noise="unverified", domain="l2"),
     ):
         assert PrivacyStatement.from_json(json.loads(json.dumps(privacy))) == privacy

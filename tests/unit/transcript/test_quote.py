@@ -11,6 +11,8 @@ from recoup import Ledger
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import ParameterError
+from recoup.queries.counts import GridQuery
+from recoup.transcript.context import Request
 from recoup.transcript.quote import quote
 
 
@@ -27,6 +29,7 @@ def test_it_is_what_the_curator_charges_and_releases(mechanism, name):
     np.testing.assert_allclose(offer.scales, answered.scales, rtol=1e-15)
     np.testing.assert_array_equal(1.0 / offer.factors, answered.units)
     assert offer.sensitivity.names == tuple(asked.split)
+    assert offer != quote(terms, asked)  # arrays have no one answer to whether they are equal
     with pytest.raises(FrozenInstanceError):
         offer.scale = 1.0
 
@@ -36,3 +39,15 @@ def test_a_split_must_name_the_blocks_of_the_answer():
     asked = request(next(iter(queries(2).values())), domain)
     with pytest.raises(ParameterError, match=r"the split names \['other'\], the answer has \["):
         quote(context(domain), replace(asked, split={"other": Fraction(1)}))
+
+
+def test_bounds_that_do_not_fit_the_answer_are_refused():
+    class Short:
+        type_name, size = "short", 3
+
+        def sensitivity(self, domain):
+            return GridQuery(sides=(2, 1)).sensitivity(domain)
+
+    asked = Request(query=Short(), share=Fraction(1), split={"count": Fraction(1)})
+    with pytest.raises(ParameterError):
+        quote(context(domains(2)["box"]), asked)
