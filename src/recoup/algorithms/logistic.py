@@ -186,10 +186,6 @@ def minimum_of_loss(features: Array, positive: Any, weights: Array, *, l2: float
     """Fit a logistic regression to weighted records by Newton's method: coefficients, then the intercept.
 
     l2 is the weight of the penalty (l2 / 2) |w|^2 beside the mean loss.
-
-    >>> x = np.array([[-1.0], [-1.0], [1.0], [1.0]])
-    >>> minimum_of_loss(x, np.array([True, False, True, True]), np.ones(4), l2=0.1).round(2)
-    array([0.94, 1.32])
     """
     x = np.column_stack([features, np.ones(len(features))])
     share = weights / weights.sum()
@@ -229,9 +225,6 @@ def supported(move: Array, curvature: Array, variance: float) -> Array:
     of both. The variance is the likeliest one given the directions that move by more than their error: a base without a
     signal holds back the others, which therefore say nothing. The part is nowhere longer than the move along an axis of
     the curvature, and 0 where no direction is beyond its error, whose variance is the same in all values.
-
-    >>> supported(np.array([1.0, 1.0]), np.diag([1.0, 0.01]), 1e-3).round(2)
-    array([1.  , 0.09])
     """
     curved, axes = np.linalg.eigh(curvature)
     along = axes.T @ move
@@ -336,11 +329,7 @@ def _drawn(context: Context, means: Array, share: float, n_points: int, rng: np.
 
 
 def tilt_of_mean(mean: Array) -> Array:
-    """The a for which the density proportional to exp(a x) on [-1, 1] has this mean: 1 / tanh(a) - 1 / a.
-
-    >>> tilt_of_mean(np.array([0.5, -0.99])).round(2)
-    array([   1.8, -100. ])
-    """
+    """The a for which the density proportional to exp(a x) on [-1, 1] has this mean: 1 / tanh(a) - 1 / a."""
     low, high = np.full(mean.shape, -np.arcsinh(_LARGEST_TILT)), np.full(mean.shape, np.arcsinh(_LARGEST_TILT))
     for _ in range(_BISECTIONS):  # on a scale on which tilts of all sizes are as fine
         middle = (low + high) / 2.0
@@ -353,11 +342,7 @@ def tilt_of_mean(mean: Array) -> Array:
 
 
 def exponential_values(tilts: Array, uniform: Array) -> Array:
-    """Values of [-1, 1] of density proportional to exp(a x), from values that are uniform between 0 and 1.
-
-    >>> exponential_values(np.array([0.0, 100.0, -100.0]), np.array([0.25, 0.5, 0.5])).round(3)
-    array([-0.5  ,  0.993, -0.993])
-    """
+    """Values of [-1, 1] of density proportional to exp(a x), from values that are uniform between 0 and 1."""
     size = np.maximum(np.abs(tilts), 1e-9)
     from_edge = -np.log1p(uniform * np.expm1(-2.0 * size)) / size
     return np.asarray(np.clip(np.where(tilts > 0.0, 1.0 - from_edge, from_edge - 1.0), -1.0, 1.0))

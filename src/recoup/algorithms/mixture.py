@@ -193,10 +193,6 @@ def em_step(state: Mixture, points: Array, weights: Array) -> Mixture:
     """One step of expectation maximisation on weighted points, without noise.
 
     A component that no point belongs to keeps its mean and variance.
-
-    >>> one = Mixture(np.ones(1), np.zeros((1, 1)), np.ones(1))
-    >>> em_step(one, np.array([[0.0], [1.0]]), np.ones(2))
-    Mixture(weights=array([1.]), means=array([[0.5]]), variances=array([0.25]))
     """
     d = points.shape[1]
     shares = np.exp(log_joint(state, points))

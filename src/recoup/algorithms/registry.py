@@ -99,11 +99,7 @@ def described(type_name: str) -> str | None:
 
 
 def algorithm_from_json(value: Mapping[str, Any]) -> Algorithm:
-    """Read an algorithm back from the description in a transcript.
-
-    >>> algorithm_from_json({"type": "kmeans-lloyd", "n_clusters": 3, "n_rounds": 5})
-    KMeans(n_clusters=3, n_rounds=5)
-    """
+    """Read an algorithm back from the description in a transcript."""
     if not isinstance(value.get("type"), str):
         raise TranscriptFormatError(f"unknown algorithm; known are {', '.join(ALGORITHMS)}.")
     if value["type"] not in ALGORITHMS:

@@ -285,19 +285,12 @@ def _suggestion(gap: Array, error: Array) -> int:
 
 @dataclass(frozen=True, slots=True)
 class AgainstNoise:
-    """Holds numbers of clusters against the noise of a release, by counts and by simulated releases.
+    """Holds numbers of clusters against the noise of a release, by counts and by simulated releases."""
 
-    Attributes:
-        transcript: what was released.
-        data: what was inferred from it, in the unit domain.
-        clusterings: of the data, into 1, 2, ... clusters.
-        rng: harmless randomness.
-    """
-
-    transcript: Transcript
-    data: WeightedPoints
-    clusterings: Sequence[Clustering]
-    rng: np.random.Generator
+    transcript: Transcript  # what was released
+    data: WeightedPoints  # what was inferred from it, in the unit domain
+    clusterings: Sequence[Clustering]  # of the data, into 1, 2, ... clusters.
+    rng: np.random.Generator  # harmless randomness
 
     def most_told_apart(self, wanted: int) -> int:
         """The largest number of clusters, at most as many as wanted, that noise would not have made."""

@@ -40,21 +40,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Rounds about one data set.
+    """Rounds about one data set."""
 
-    Attributes:
-        context: the terms that all releases share; its budget is the sum of theirs.
-        parts: the releases.
-        simulated: whether the noise of any of them was simulated.
-        privacy: what they promise all together, as `joint_privacy` says it.
-        sources: a fingerprint of each of them.
-    """
-
-    context: Context
-    parts: tuple[Part, ...]
-    simulated: bool
-    privacy: PrivacyStatement
-    sources: tuple[str, ...]
+    context: Context  # the terms that all releases share; its budget is the sum of theirs
+    parts: tuple[Part, ...]  # the releases
+    simulated: bool  # whether the noise of any of them was simulated
+    privacy: PrivacyStatement  # what they promise all together, as `joint_privacy` says it
+    sources: tuple[str, ...]  # a fingerprint of each of them
 
     @property
     def rounds(self) -> tuple[Round, ...]:
@@ -77,14 +69,7 @@ class Evidence:
 
 
 def evidence_of(transcripts: Transcript | Sequence[Transcript]) -> Evidence:
-    """Read one transcript, or several of one data set.
-
-    Args:
-        transcripts: what was released; that all of it came from one data set is the caller's to know.
-
-    Returns:
-        All rounds, with the terms they share.
-    """
+    """Read one transcript, or several; that all of them came from one data set is the caller's to know."""
     if isinstance(transcripts, Transcript):
         part = _part(transcripts)
         return Evidence(
@@ -126,18 +111,8 @@ def evidence_of(transcripts: Transcript | Sequence[Transcript]) -> Evidence:
 def reasons_against(evidence: Evidence) -> list[str]:
     """Why the algorithms of these releases would not infer from them: one sentence for each that would not.
 
-    Args:
-        evidence: one release, or several. Each algorithm judges its own rounds, so of several that are read together
-            one may speak although the others make up for it; the sentence says that it speaks of one alone.
-
-    Returns:
-        Sentences, from released values alone; none where nothing speaks against inference.
-
-    >>> from recoup import Box, PowerPCA, release
-    >>> terms = {"domain": Box([0, 0], [1, 1]), "noise": "simulated", "random_state": 0}
-    >>> weak = release(PowerPCA(n_components=1), [[0.5, 0.5]], epsilon=0.1, **terms)
-    >>> reasons_against(evidence_of(weak))
-    ['inferred as asked, but the algorithm advises against it: noise alone makes a direction ...']
+    Each judges its own rounds, from released values alone. So of several that are read together one may speak although
+    the others make up for it; the sentence says that it speaks of one alone.
     """
     reasons = []
     for position, part in enumerate(evidence.parts, start=1):
@@ -149,20 +124,10 @@ def reasons_against(evidence: Evidence) -> list[str]:
 
 
 def joint_privacy(transcripts: Sequence[Transcript]) -> PrivacyStatement:
-    """The privacy statement of several transcripts that are read together: what they promise all together.
+    """What several transcripts of one data set promise all together.
 
-    Args:
-        transcripts: of one data set.
-
-    Returns:
-        A statement with the keys of `Transcript.privacy`: epsilons and deltas are added up, which holds for releases
-        of any kind, and the weakest word about the noise holds for all.
-
-    >>> from recoup import Box, GridKMeans, KMeans, release
-    >>> kinds = (GridKMeans(n_clusters=2), KMeans(n_clusters=2))
-    >>> both = [release(kind, [[0.5]], domain=Box([0], [1]), epsilon=0.5) for kind in kinds]
-    >>> joint_privacy(both)["epsilon"], joint_privacy(both)["noise"]
-    (1.0, 'secure')
+    Epsilons and deltas are added up, which holds for releases of any kind, and the weakest word about the noise holds
+    for all.
     """
     first, *others = transcripts
     if not others:
@@ -174,20 +139,8 @@ def joint_privacy(transcripts: Sequence[Transcript]) -> PrivacyStatement:
 def privacy_of(transcript: Transcript, inferred: InferredDataset | None) -> PrivacyStatement:
     """The privacy statement of a result: of its transcript and of everything that the inferred data was made from.
 
-    Args:
-        transcript: whose answer it is.
-        inferred: the data that it was refitted on, or none.
-
-    Returns:
-        A statement with the keys of `Transcript.privacy`. Data that was made from other transcripts alone adds what
-        those promise. Data of which nothing is known, as in a file of an older Recoup, adds only whether its noise was
-        simulated.
-
-    >>> from recoup import Box, GridKMeans, KMeans, infer, release
-    >>> kinds = (GridKMeans(n_clusters=2), KMeans(n_clusters=2))
-    >>> both = [release(kind, [[0.5]], domain=Box([0], [1]), epsilon=0.5) for kind in kinds]
-    >>> privacy_of(both[0], None)["epsilon"], privacy_of(both[0], infer(both[1]))["epsilon"]
-    (0.5, 1.0)
+    Data that was made from other transcripts alone adds what those promise. Data of which nothing is known, as in a
+    file of an older Recoup, adds only whether its noise was simulated.
     """
     own = transcript.privacy
     if inferred is None:

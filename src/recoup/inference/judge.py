@@ -239,13 +239,6 @@ def doubtful(
 
     Empty where nothing can be told: without inferred data, or where no round counted in cells of its own what is at a
     centre. A single cluster is never doubted.
-
-    >>> from recoup import Box, KMeans, infer, refit, release
-    >>> x = np.repeat([[0.2], [0.8]], 500, axis=0)
-    >>> transcript = release(KMeans(n_clusters=2), x, domain=Box([0], [1]), epsilon=5)
-    >>> inferred = infer(transcript, random_state=0)
-    >>> doubtful(transcript, refit(transcript, inferred, random_state=0), inferred)
-    []
     """
     sizes = _sizes(transcripts, centers, inferred)
     return [] if sizes is None else [int(k) for k in np.flatnonzero(~sizes.real & np.isfinite(sizes.deviations))]

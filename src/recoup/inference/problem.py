@@ -28,14 +28,7 @@ _MAX_STEPS = 100
 
 
 def problem_of(evidence: Evidence, rng: np.random.Generator, *, n_points: int, around_means: bool = True) -> Problem:
-    """State the problem of rounds of any queries.
-
-    Args:
-        evidence: the rounds.
-        rng: harmless randomness, for the support.
-        n_points: points of the support.
-        around_means: whether rounds of DP-KMEANS alone are read around their means, as their own kind.
-    """
+    """State the problem of rounds of any queries; those of DP-KMEANS alone are read `around_means`, if asked for."""
     context, rounds, parts = evidence.context, evidence.rounds, evidence.parts
     if around_means and evidence.one_law and all(as_cells(r.query, "absolute") for r in rounds):
         return by_means(context, rounds, rng, n_points=n_points)

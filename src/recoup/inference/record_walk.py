@@ -52,65 +52,43 @@ _MIN_VARIANCE = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How the paper's section 3.3 is read.
+    """How the paper's section 3.3 is read."""
 
-    Attributes:
-        variance: of the proposal, the paper's delta.
-        target_scale: the paper prints its acceptance without the noise's scale ("one"), its target with it ("noise").
-        correction: the q(x) of the acceptance, of the component that a record came from or of the whole mixture.
-        raw: whether target and weights are the noisy values as released, and not the consistent ones.
-    """
-
-    variance: float
+    variance: float  # of the proposal, the paper's delta
+    # the paper prints its acceptance without the noise's scale ("one"), its target with it ("noise")
     target_scale: Literal["one", "noise"]
+    # the q(x) of the acceptance, of the component that a record came from or of the whole mixture
     correction: Literal["component", "mixture"]
-    raw: bool
+    raw: bool  # whether target and weights are the noisy values as released, and not the consistent ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The law over data sets: how well each explains all rounds, inside the domain.
+    """The law over data sets: how well each explains all rounds, inside the domain."""
 
-    Attributes:
-        rounds: what was released; a scale may be one number.
-        noise: "laplace": log target -sum |y - A(D)| / b; "gaussian": -sum (y - A(D))^2 / (2 b^2).
-        scale: "noise": b is the released noise scale, so that the target is the likelihood; "one": b = 1 everywhere, as
-            the paper prints its acceptance.
-        domain: "box": [-1, 1]^d; "l1", "l2": the ball of `radius` within that box.
-        radius: of the ball.
-    """
-
-    rounds: Sequence[Cells]
+    rounds: Sequence[Cells]  # what was released; a scale may be one number
+    # "laplace": log target -sum |y - A(D)| / b; "gaussian": -sum (y - A(D))^2 / (2 b^2)
     noise: Literal["laplace", "gaussian"] = "laplace"
+    # "noise": b is the released noise scale, so that the target is the likelihood; "one": b = 1 everywhere, as the
+    # paper prints its acceptance
     scale: Literal["one", "noise"] = "noise"
-    domain: str = "l1"
-    radius: float = 1.0
+    domain: str = "l1"  # "box": [-1, 1]^d; "l1", "l2": the ball of `radius` within that box
+    radius: float = 1.0  # of the ball
 
     def log_density(self, points: ArrayLike, *, record_weight: float = 1.0) -> float:
-        """The log target of a data set, from nothing but its points; the domain is not looked at.
-
-        >>> near = Cells(centers=np.array([[-0.5], [0.5]]), counts=np.array([2.0, 1.0]), count_scales=np.full(2, 10.0))
-        >>> Target(rounds=[near]).log_density([[-0.4], [0.4], [0.6]])
-        -0.2
-        """
+        """The log target of a data set, from nothing but its points; the domain is not looked at."""
         return _log_target(_model(self, record_weight), _on_grid(points))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """The mixture of Gaussians that replacements are drawn from.
+    """The mixture of Gaussians that replacements are drawn from."""
 
-    Attributes:
-        means: (C, d), inside the domain.
-        weights: (C,) not negative; only ratios matter; a component of weight 0 is never proposed.
-        variance: of every coordinate, the paper's delta.
-        correction: the q(x) of the acceptance: "component", weight times density of the component that a record was
-            drawn from, which it carries; or "mixture", of the whole mixture. Both leave the target invariant.
-    """
-
-    means: Array
-    weights: Array
-    variance: float = 0.001
+    means: Array  # (C, d), inside the domain
+    weights: Array  # (C,) not negative; only ratios matter; a component of weight 0 is never proposed
+    variance: float = 0.001  # of every coordinate, the paper's delta
+    # the q(x) of the acceptance: "component", weight times density of the component that a record was drawn from, which
+    # it carries; or "mixture", of the whole mixture. Both leave the target invariant.
     correction: Literal["component", "mixture"] = "component"
 
 

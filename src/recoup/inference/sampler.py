@@ -41,27 +41,16 @@ class Chains:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """What a chain came to; a data set is (n, d) records or, on a support, (m,) weights of its points.
+    """What a chain came to; a data set is (n, d) records or, on a support, (m,) weights of its points."""
 
-    Attributes:
-        best: the data set of the highest log target among all that were visited, the start included.
-        best_log_target: its log target, computed anew.
-        best_step: the step that reached it; 0 is the start.
-        last: the data set at the end.
-        log_targets: the log target at steps 0, stride, 2 stride, ... (`trace_stride`).
-        n_steps: steps taken.
-        n_accepted: steps that changed the data set.
-        interrupted: whether the run was stopped before its end.
-    """
-
-    best: Array
-    best_log_target: float
-    best_step: int
-    last: Array
-    log_targets: Array
-    n_steps: int
-    n_accepted: int
-    interrupted: bool = False
+    best: Array  # the data set of the highest log target among all that were visited, the start included
+    best_log_target: float  # its log target, computed anew
+    best_step: int  # the step that reached it; 0 is the start
+    last: Array  # the data set at the end
+    log_targets: Array  # the log target at steps 0, stride, 2 stride, ... (`trace_stride`).
+    n_steps: int  # steps taken
+    n_accepted: int  # steps that changed the data set
+    interrupted: bool = False  # whether the run was stopped before its end
 
     @property
     def acceptance(self) -> float:

@@ -49,11 +49,7 @@ def one_transcript(given: object, what: str) -> None:
 
 
 def draws_for(level: float, n_draws: int | None) -> int:
-    """Check a level and a number of draws against each other; the level's order statistic must exist.
-
-    >>> draws_for(0.9, None), draws_for(0.99, None)
-    (39, 99)
-    """
+    """Check a level and a number of draws against each other; the level's order statistic must exist."""
     probability(level, "level")
     needed = max(1, ceil(level / (1.0 - level) - 1e-9))
     if n_draws is None:

@@ -38,19 +38,12 @@ _FRESH_TOTALS = 64  # blocks after which totals are added up again, so that roun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupportTarget:
-    """How well a data set on the support explains noisy additive answers.
+    """How well a data set on the support explains noisy additive answers."""
 
-    Attributes:
-        rows: (m, R) contribution of one record at each support point.
-        observed: (R,) noisy answers.
-        scales: (R,) noise scales.
-        gaussian: (R,) whether a row's noise is Gaussian; else it is Laplace.
-    """
-
-    rows: Array
-    observed: Array
-    scales: Array
-    gaussian: NDArray[np.bool_]
+    rows: Array  # (m, R) contribution of one record at each support point
+    observed: Array  # (R,) noisy answers
+    scales: Array  # (R,) noise scales
+    gaussian: NDArray[np.bool_]  # (R,) whether a row's noise is Gaussian; else it is Laplace
 
     def log_density(self, weights: Array) -> float:
         """The log target of weighted support points, up to a constant."""

@@ -34,27 +34,13 @@ def weighted_kmeans(
     max_iterations: int = 100,
     tolerance: float = 1e-5,
 ) -> Clustering:
-    """The best of several runs of Lloyd's algorithm on weighted points.
+    """The best of several runs of Lloyd's algorithm on weighted points; not more of these than clusters are repeated.
 
-    Args:
-        points: (m, d).
-        weights: (m,), not negative.
-        n_clusters: K.
-        n_restarts: runs from greedy k-means++ centres.
-        rng: harmless randomness.
-        starts: (s, K, d) further starting centres.
-        max_iterations: of one run.
-        tolerance: a run stops when an iteration improves the loss by less than this part of it.
-
-    Returns:
-        Centres and loss of the best run; with no more points than clusters, the points themselves, repeated.
+    Runs start from greedy k-means++ centres, or from (s, K, d) given ones; each ends when an iteration improves the
+    loss by less than the tolerance, as a part of it.
 
     Guarantees: K finite centres in the convex hull of the points of positive weight and the starts; the result does not
     depend on the number of threads.
-
-    >>> points = np.array([[0.0], [0.1], [1.0]])
-    >>> round(weighted_kmeans(points, np.ones(3), 2, n_restarts=3, rng=np.random.default_rng(0)).inertia, 6)
-    0.005
     """
     kept = weights > 0
     points = np.ascontiguousarray(points[kept] if kept.any() else points, dtype=np.float64)
@@ -85,11 +71,7 @@ def weighted_kmeans(
 
 
 def weighted_inertia(points: Array, weights: Array, centers: Array) -> float:
-    """The weighted sum of squared distances of points to their nearest centres.
-
-    >>> weighted_inertia(np.array([[0.0], [2.0]]), np.array([1.0, 3.0]), np.array([[1.0]]))
-    4.0
-    """
+    """The weighted sum of squared distances of points to their nearest centres."""
     sums, mass = np.empty_like(centers, dtype=np.float64), np.empty(len(centers))
     points, weights = np.ascontiguousarray(points, np.float64), np.ascontiguousarray(weights, np.float64)
     return float(_pass(points, weights, np.ascontiguousarray(centers), sums, mass, np.zeros(1, np.int64)))

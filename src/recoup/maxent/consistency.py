@@ -54,28 +54,18 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consistent:
-    """Answers of all rounds that agree on every total.
+    """Answers of all rounds that agree on every total."""
 
-    Attributes:
-        counts: per round (k_t,), nonnegative, each with the sum `total`.
-        sums: per round (k_t, d), or None for a round without sums; their totals are equal. None if no sums were given.
-        total: the common number of records.
-        objective: the attained sum of |x - y| / b (Laplace), or half the sum of ((x - y) / b)^2 (Gaussian), over
-            counts and sums.
-        primal_residual: the largest mismatch of a round's total, in units of the noise scale.
-        dual_residual: the slope left at the common total, in units of the slope 1/b of the objective.
-        n_iterations: Newton steps of the slowest column.
-        converged: whether the stopping rule was met; an exact solver always meets it.
-    """
-
-    counts: tuple[Array, ...]
+    counts: tuple[Array, ...]  # per round (k_t,), nonnegative, each with the sum `total`
+    # per round (k_t, d), or None for a round without sums; their totals are equal. None if no sums were given.
     sums: tuple[Array | None, ...] | None
-    total: float
+    total: float  # the common number of records
+    # the attained sum of |x - y| / b (Laplace), or half the sum of ((x - y) / b)^2 (Gaussian), over counts and sums
     objective: float
-    primal_residual: float
-    dual_residual: float
-    n_iterations: int
-    converged: bool
+    primal_residual: float  # the largest mismatch of a round's total, in units of the noise scale
+    dual_residual: float  # the slope left at the common total, in units of the slope 1/b of the objective
+    n_iterations: int  # Newton steps of the slowest column
+    converged: bool  # whether the stopping rule was met; an exact solver always meets it
 
 
 def consistent(
@@ -88,22 +78,10 @@ def consistent(
 ) -> Consistent:
     """Find the most likely answers whose totals are equal in all rounds and whose counts are nonnegative.
 
-    Args:
-        counts: noisy counts, one array (k_t,) per round; rounds may differ in their number of cells.
-        count_scales: noise scales of the counts, per round a positive scalar or (k_t,).
-        sums: noisy sums, per round (k_t, d), or None for a round without sums.
-        sum_scales: noise scales of the sums, per round a positive scalar, (k_t,) or (k_t, d).
-        noise: "laplace" minimises sum |x - y| / b, "gaussian" half the sum of ((x - y) / b)^2.
-
     Guarantees:
         Deterministic. Counts are >= 0 exactly and totals agree up to the rounding of their summation. A Laplace optimum
         is not unique: the one of least sum ((x - y) / b)^2 is returned, which is (cells of equal scale share a
         discrepancy equally).
-
-    >>> import numpy as np
-    >>> result = consistent([np.array([6.0, 5.0]), np.array([8.0, -1.0])], [1.0, 1.0])
-    >>> result.total, [c.tolist() for c in result.counts]
-    (9.0, [[5.0, 4.0], [9.0, 0.0]])
     """
     if noise not in ("laplace", "gaussian"):
         raise ParameterError(f"noise is {noise!r}; use 'laplace' or 'gaussian'.")

@@ -35,21 +35,13 @@ _SMALLEST_ROOM = 1e-12
 
 
 class CellMisfit(NamedTuple):
-    """Where a round differs from what a measure predicts for it, in the unit domain.
+    """Where a round differs from what a measure predicts for it, in the unit domain."""
 
-    Attributes:
-        sizes: (k,) records of each cell, by the measure.
-        more: (k,) records that were measured beyond these.
-        more_error: (k,) the standard deviation of their noise.
-        offsets: (k, d) measured minus predicted mean.
-        offset_errors: (k, d) the standard deviations of their noise.
-    """
-
-    sizes: Array
-    more: Array
-    more_error: Array
-    offsets: Array
-    offset_errors: Array
+    sizes: Array  # (k,) records of each cell, by the measure
+    more: Array  # (k,) records that were measured beyond these
+    more_error: Array  # (k,) the standard deviation of their noise
+    offsets: Array  # (k, d) measured minus predicted mean
+    offset_errors: Array  # (k, d) the standard deviations of their noise
 
 
 def solved_and_settled(rounds: Sequence[Round], n_settling: int) -> tuple[Sequence[Round], Sequence[Round]]:

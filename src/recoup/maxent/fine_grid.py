@@ -26,13 +26,7 @@ _INSIDE = 1.0 - 2.0**-42
 
 
 def reachable_cells(query: GridQuery, domain: Domain) -> NDArray[np.bool_]:
-    """For each cell of a grid, whether the domain allows a record in it: if not, its exact count is 0 in any data.
-
-    >>> from recoup.domain import Box, L1Ball
-    >>> grid = GridQuery(sides=(4, 4))
-    >>> [int(reachable_cells(grid, kind([0, 0], [1, 1])).sum()) for kind in (Box, L1Ball)]
-    [16, 12]
-    """
+    """For each cell of a grid, whether the domain allows a record in it: if not, its exact count is 0 in any data."""
     kind, radius = domain.shape()
     if kind == 0:
         return np.ones(query.size, dtype=np.bool_)
@@ -45,11 +39,7 @@ def reachable_cells(query: GridQuery, domain: Domain) -> NDArray[np.bool_]:
 
 
 def coarse_cells(query: GridQuery, counts: Array, n_blocks: int) -> NDArray[np.int64]:
-    """The block of each cell when a grid with such counts is read in at most so many; its own where these suffice.
-
-    >>> coarse_cells(GridQuery(sides=(5,)), np.ones(5), 3)
-    array([0, 0, 1, 1, 2])
-    """
+    """The block of each cell when a grid with such counts is read in at most so many; its own where these suffice."""
     if query.size <= n_blocks:
         return np.arange(query.size)
     if query.n_columns > _MERGED_COLUMNS:
@@ -67,9 +57,6 @@ def blocks_of_cells(counts: Array, n_blocks: int) -> NDArray[np.int64]:
 
     The heaviest block is cut in two across its longest side, where half of its weight lies, until there are enough
     blocks or every block is empty or a single cell. Cells are listed last column fastest.
-
-    >>> blocks_of_cells(np.array([0.0, 0.0, 4.0, 1.0, 1.0]), 3)
-    array([2, 2, 0, 1, 1])
     """
     whole: tuple[tuple[int, int], ...] = tuple((0, side) for side in counts.shape)
     open_blocks = [(-float(counts.sum()), 0, whole)]

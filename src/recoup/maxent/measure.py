@@ -26,61 +26,37 @@ from recoup.transcript.round import Round
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """Weighted points of the unit domain that explain the rounds.
+    """Weighted points of the unit domain that explain the rounds."""
 
-    Attributes:
-        points: (m, d) support.
-        weights: (m,), of the inferred number of records.
-        solution: the solver's certificate; none if there was nothing to explain.
-    """
-
-    points: Array
-    weights: Array
-    solution: Solution | None
+    points: Array  # (m, d) support
+    weights: Array  # (m,), of the inferred number of records
+    solution: Solution | None  # the solver's certificate; none if there was nothing to explain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """One support, and how far it is solved on.
+    """One support, and how far it is solved on."""
 
-    Attributes:
-        n_points: of the support.
-        tolerance: the duality gap, in nats for each noisy value, at which the solver stops.
-        max_steps: of the solver.
-        slack: an error of every answer beside its noise, where no support can be expected to explain more.
-        last_rounds: explain only so many of the rounds, the last ones.
-    """
-
-    n_points: int
-    tolerance: float = 0.03
-    max_steps: int = 60
-    slack: float = 0.0
-    last_rounds: int | None = None
+    n_points: int  # of the support
+    tolerance: float = 0.03  # the duality gap, in nats for each noisy value, at which the solver stops
+    max_steps: int = 60  # of the solver
+    slack: float = 0.0  # an error of every answer beside its noise, where no support can be expected to explain more
+    last_rounds: int | None = None  # explain only so many of the rounds, the last ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What a measure is to explain, and where it may lie.
+    """What a measure is to explain, and where it may lie."""
 
-    Attributes:
-        context: the terms that the rounds share.
-        rounds: queries with their noisy answers.
-        total: the number of records.
-        temperature: the weight of the entropy: how far the base, which is uniform on the support, is trusted.
-        support: draws so many points, given the measure of the pass before; none before the first.
-        passes: one after the other.
-        settled: rounds that measured means, by which the measure is corrected at the end.
-        seconds: what it took to state the problem, by stage.
-    """
-
-    context: Context
-    rounds: Sequence[Round]
-    total: float
-    temperature: float
+    context: Context  # the terms that the rounds share
+    rounds: Sequence[Round]  # queries with their noisy answers
+    total: float  # the number of records
+    temperature: float  # the weight of the entropy: how far the base, which is uniform on the support, is trusted
+    # draws so many points, given the measure of the pass before; none before the first
     support: Callable[[int, Measure | None], Array]
-    passes: Sequence[Pass]
-    settled: Sequence[Round] = ()
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    passes: Sequence[Pass]  # one after the other
+    settled: Sequence[Round] = ()  # rounds that measured means, by which the measure is corrected at the end
+    seconds: Mapping[str, float] = field(default_factory=dict)  # what it took to state the problem, by stage
 
 
 def maxent(problem: Problem) -> Measure:

@@ -33,29 +33,17 @@ _CG_ACCURACY, _CG_STEPS = 0.1, 300
 
 
 class Solution(NamedTuple):
-    """The measure, its certificate, and what it took.
+    """The measure, its certificate, and what it took."""
 
-    Attributes:
-        measure: (m,) nonnegative weights of the support points, of the base's total.
-        dual: (R,) the unit-free dual variables u = b z, in the order of the rows.
-        gap: primal minus dual_value, at least 0: the objective is at most this far from its optimum.
-        gap_per_row: gap divided by the number of rows.
-        primal: value of the primal objective at `measure`.
-        dual_value: value of the dual objective at `dual`.
-        n_steps: Newton steps taken.
-        converged: whether gap_per_row reached the tolerance.
-        seconds: wall-clock time.
-    """
-
-    measure: Floats
-    dual: Floats
-    gap: float
-    gap_per_row: float
-    primal: float
-    dual_value: float
-    n_steps: int
-    converged: bool
-    seconds: float
+    measure: Floats  # (m,) nonnegative weights of the support points, of the base's total
+    dual: Floats  # (R,) the unit-free dual variables u = b z, in the order of the rows
+    gap: float  # primal minus dual_value, at least 0: the objective is at most this far from its optimum
+    gap_per_row: float  # gap divided by the number of rows
+    primal: float  # value of the primal objective at `measure`
+    dual_value: float  # value of the dual objective at `dual`
+    n_steps: int  # Newton steps taken
+    converged: bool  # whether gap_per_row reached the tolerance
+    seconds: float  # wall-clock time
 
 
 class _Point(NamedTuple):
@@ -176,28 +164,17 @@ def solve(
         blocks: the rows A on the support, one block a query; the rows of the blocks follow one another.
         observed: (R,) the noisy answers y.
         scales: (R,) the noise scales b: of Laplace noise, or the standard deviation of Gaussian noise.
-        base: (m,) positive weights; their sum is the total of the solution.
-        temperature: the weight lambda of the entropy term, positive.
+        base: (m,) positive weights.
+        temperature: the weight of the entropy term.
         noise: "laplace", "gaussian", or one of the two for each row.
         tolerance: stop when the duality gap per row is at most this.
         max_steps: give up, with `converged` false, after so many Newton steps.
-
-    Returns:
-        The measure with its certificate.
 
     Guarantees:
         `measure` is nonnegative and sums to the base's total; `dual` is feasible; the objective at `measure` exceeds
         its minimum by at most `gap`, which is always computed and reported, converged or not. Never raises for a
         singular system: zero rows, equal rows and unattainable answers are ordinary input. At an extremely low
         temperature, where temperature times scale is far below what any private release has, it may stop early.
-
-    Example:
-        >>> halves = Partition(cells=np.array([0, 0, 1, 1]), n_cells=2)
-        >>> solution = solve([halves], observed=[6.0, 2.0], scales=[1.0, 1.0], base=np.full(4, 2.0), temperature=0.01)
-        >>> solution.converged
-        True
-        >>> solution.measure.round(1)
-        array([3., 3., 1., 1.])
     """
     start = time.perf_counter()
     y, b, p = (np.asarray(a, np.float64) for a in (observed, scales, base))

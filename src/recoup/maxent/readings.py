@@ -77,16 +77,9 @@ def by_cells(
     strength: float | None = None,
     n_settling: int = 0,
 ) -> Problem:
-    """State the problem of rounds of any mix of counts and sums.
+    """State the problem of rounds of any mix of counts and sums, the last `n_settling` of which settled centres.
 
-    Args:
-        context: the terms of the release.
-        rounds: queries with their noisy answers.
-        rng: harmless randomness.
-        n_points: points of the support.
-        n_passes: how often the support is drawn and the measure solved for.
-        strength: the epsilon of Laplace noise that all rounds together are worth; by default the context's.
-        n_settling: how many of the last rounds settled centres.
+    `strength` is the epsilon of Laplace noise that all rounds together are worth; by default the context's.
     """
     total = total_of(context, rounds)
     strength = strength_of(context, rounds) if strength is None else strength
@@ -123,14 +116,9 @@ def of_several(
     n_points: int,
     strength: float,
 ) -> Problem:
-    """State the problem of several releases of counts and sums.
+    """State the problem of several releases of counts and sums: the rounds of each, how many of them settled centres.
 
-    Args:
-        context: the terms that they share.
-        releases: the rounds of each, and how many of its last ones settled centres.
-        rng: harmless randomness.
-        n_points: points of the support.
-        strength: the epsilon of Laplace noise that all of them together are worth.
+    `strength` is the epsilon of Laplace noise that all of them together are worth.
     """
     total = total_of(context, [answered for rounds, _ in releases for answered in rounds])
     split = [solved_and_settled(rounds, n_settling) for rounds, n_settling in releases]
@@ -181,13 +169,7 @@ def base_looks(rounds: Sequence[Round], n_columns: int) -> list[Round]:
 
 
 def has_means(answered: Round) -> bool:
-    """Whether a round tells where the middles of its cells are: most of its records lie in cells whose mean is known.
-
-    >>> from recoup import Box, KMeans, release
-    >>> x, terms = np.full((500, 1), 0.2), {"domain": Box([0], [1]), "noise": "simulated", "random_state": 0}
-    >>> [has_means(release(KMeans(n_clusters=2), x, epsilon=e, **terms).rounds[0]) for e in (5, 0.01)]
-    [True, False]
-    """
+    """Whether a round tells where the middles of its cells are: most of its records lie in cells of known mean."""
     query = as_cells(answered.query, "absolute", "relative")
     if query is None:
         return False

@@ -46,21 +46,13 @@ def dense_rows(blocks: Sequence[RowBlock], n_points: int) -> Floats:
 
 
 class Rows(Protocol):
-    """The stacked rows A in the kernels' order: a cell's count and its sums side by side.
+    """The stacked rows A in the kernels' order: a cell's count and its sums side by side."""
 
-    Attributes:
-        size: the number of rows.
-        points: (m,) the caller's number of each point.
-        external: (size,) the caller's number of each row.
-        tile_row: first row of every tile of rows that only their own cell's points touch.
-        tile_length: the number of rows of every tile.
-    """
-
-    size: int
-    points: Integers
-    external: Integers
-    tile_row: Integers
-    tile_length: Integers
+    size: int  # the number of rows
+    points: Integers  # (m,) the caller's number of each point
+    external: Integers  # (size,) the caller's number of each row
+    tile_row: Integers  # first row of every tile of rows that only their own cell's points touch
+    tile_length: Integers  # the number of rows of every tile
 
     def gather(self, z: Floats) -> Floats:
         """A' z."""

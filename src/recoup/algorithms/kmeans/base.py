@@ -125,10 +125,6 @@ def spread_centers(domain: Domain, n_clusters: int, rng: np.random.Generator) ->
     In a box: the sphere packing of Su et al. (CODASPY 2016): points at least r from the walls and 2r from each other,
     r halved whenever 100 draws in a row fail. In a ball: uniform points with the largest pairwise distance for which
     such draws succeed, found by bisection.
-
-    >>> from recoup.domain import Box
-    >>> spread_centers(Box([0, 0], [1, 1]), 4, np.random.default_rng(0)).shape
-    (4, 2)
     """
     if domain.kind == "box":
         radius = 1.0

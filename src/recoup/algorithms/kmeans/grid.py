@@ -102,15 +102,7 @@ class ChosenGrid(NamedTuple):
 
 
 def choose_grid(context: Context, n_clusters: int, n: float, share: Fraction, rule: Rule) -> ChosenGrid:
-    """The grid, of equally many bins along every column, for n records and a share of the budget.
-
-    >>> from recoup.domain import Box
-    >>> terms = Context(domain=Box([0] * 3, [1] * 3), epsilon=Fraction(1))
-    >>> choose_grid(terms, 3, 33_925, Fraction(1), "eugkm").query.sides
-    (26, 26, 26)
-    >>> choose_grid(terms, 3, 10**9, Fraction(1), "eugkm").reason
-    'lowered from 1585 bins a column to keep to 1048576 cells'
-    """
+    """The grid, of equally many bins along every column, for n records and a share of the budget."""
     d = context.domain.n_columns
     epsilon = context.effective_epsilon(float(share))
     if rule == "eugkm":
@@ -124,11 +116,7 @@ def choose_grid(context: Context, n_clusters: int, n: float, share: Fraction, ru
 
 
 def most_bins(n_columns: int) -> int:
-    """The most bins a column for which a grid keeps to 2^20 cells.
-
-    >>> [most_bins(d) for d in (1, 2, 3, 10, 20, 21)]
-    [1048576, 1024, 101, 4, 2, 1]
-    """
+    """The most bins a column for which a grid keeps to 2^20 cells."""
     bins = int(MAX_SIZE ** (1.0 / n_columns)) + 1
     while bins**n_columns > MAX_SIZE:
         bins -= 1

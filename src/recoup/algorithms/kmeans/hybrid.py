@@ -92,32 +92,17 @@ class HybridKMeans(ClusteringAlgorithm):
 
 
 class HybridPlan(NamedTuple):
-    """What the hybrid will ask for, and the predicted errors that decided it.
+    """What the hybrid will ask for, and the predicted errors that decided it."""
 
-    Attributes:
-        grid: the grid that is asked for.
-        grid_share: its share of the budget.
-        lloyd_share: that of the Lloyd round; 0 if there is none.
-        grid_error: predicted squared displacement of all centres with a grid alone.
-        lloyd_error: the same with a Lloyd round after a grid of half the budget.
-    """
-
-    grid: ChosenGrid
-    grid_share: Fraction
-    lloyd_share: Fraction
-    grid_error: float
-    lloyd_error: float
+    grid: ChosenGrid  # the grid that is asked for
+    grid_share: Fraction  # its share of the budget
+    lloyd_share: Fraction  # that of the Lloyd round; 0 if there is none
+    grid_error: float  # predicted squared displacement of all centres with a grid alone
+    lloyd_error: float  # the same with a Lloyd round after a grid of half the budget
 
 
 def choose_rounds(context: Context, n_clusters: int, n: float) -> HybridPlan:
-    """Decide between a grid alone and a grid with a Lloyd round, from public numbers and a rough number of records.
-
-    >>> from recoup.domain import Box
-    >>> plane = Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1), n_records=5000)
-    >>> space = Context(domain=Box([0] * 6, [1] * 6), epsilon=Fraction(1), n_records=48_842)
-    >>> choose_rounds(plane, 15, 5000).lloyd_share, choose_rounds(space, 5, 48_842).lloyd_share
-    (Fraction(0, 1), Fraction(1, 2))
-    """
+    """Decide between a grid alone and a grid with a Lloyd round, from public numbers and a rough number of records."""
     whole = Fraction(1) if context.n_records is not None else 1 - TOTAL_SHARE
     alone = choose_grid(context, n_clusters, n, whole, "eugkm")
     grid_error = predicted_grid_error(context, alone.query, n_clusters, n, whole)
@@ -162,11 +147,6 @@ def best_count_part(context: Context) -> Fraction:
 
     In the box with Laplace noise a count gets a = (4 d 0.225^2)^(1/3) times the budget of one coordinate of a sum, as
     published; the same minimisation gives it for a ball and for Gaussian noise, whose budgets add up as squares.
-
-    >>> from recoup.domain import Box
-    >>> part = best_count_part(Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1)))
-    >>> round(float(part / (1 - part)) * 2, 2), round((4 * 2 * 0.225**2) ** (1 / 3), 2)
-    (0.74, 0.74)
     """
     ratio = 2.0 * TYPICAL_OFFSET / context.domain.sum_bound(context.noise.norm)
     odds = ratio ** (2.0 / 3.0) if context.budget_measure == "pure" else ratio
