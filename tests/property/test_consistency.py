@@ -6,12 +6,10 @@ The same `defects` that accept our answers must reject planted errors: a wrong w
 import cvxpy as cp
 import numpy as np
 import pytest
-from admm import consistent_by_admm
+from admm import consistent, consistent_by_admm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-
-from recoup.maxent.consistency import consistent
 
 values = st.one_of(
     st.integers(-5, 60).map(float),

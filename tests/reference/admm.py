@@ -1,31 +1,73 @@
 """Consistency by alternating directions (ADMM), the paper's own solver: it must find what the exact one finds.
 
-It shares the reading of arguments with `recoup.maxent.consistency` and starts at least squares, which is exact
+It shares the stacking of rounds with `recoup.maxent.consistency` and starts at least squares, which is exact
 there; of the structure that the exact solver rests on (breakpoints of a common total) it knows nothing. Nonnegativity
 is part of the z-step, a clip, so the x-step is a linear projection: both have closed forms (docs/mathematics.md).
 """
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from recoup.maxent.consistency import (
-    Filling,
-    Report,
-    Table,
-    answers,
-    exact_counts,
-    exact_sums,
-    split_columns,
-    stacked,
-    worst_of,
-)
+from recoup.domain import Box
+from recoup.maxent.cells import Cells
+from recoup.maxent.consistency import Filling, Table, exact_counts, exact_sums, made_consistent, stacked
+from recoup.transcript.context import Context
 
 _FIRST_CHECK = 16
 _IMBALANCE = 5.0
 # Beyond this a step of z that matters would drown in rounding, and standing still would look like convergence.
 _LARGEST_RHO = 1e6
+
+
+class Report(NamedTuple):
+    """How a solver ended."""
+
+    primal_residual: float
+    dual_residual: float
+    n_iterations: int
+    converged: bool
+
+
+def worst_of(reports):
+    """How several columns ended, all together."""
+    primal, dual, steps, converged = zip(*reports, strict=True)
+    return Report(max(primal), max(dual), max(steps), all(converged))
+
+
+def cells_of(counts, count_scales, sums=None, sum_scales=None):
+    """Rounds of cells from lists: a scale may be one number, or one for each cell."""
+    rounds = []
+    none = [None] * len(counts)
+    for n, b, s, c in zip(counts, count_scales, sums or none, sum_scales or none, strict=True):
+        n = np.asarray(n, dtype=float)
+        cells = {"counts": n, "count_scales": np.broadcast_to(np.asarray(b, dtype=float), n.shape)}
+        if s is not None:
+            s, c = np.asarray(s, dtype=float), np.asarray(c, dtype=float)
+            cells |= {"sums": s, "sum_scales": np.broadcast_to(c[:, None] if c.ndim == 1 else c, s.shape)}
+        rounds.append(Cells(centers=np.zeros((len(n), 1)), **cells))
+    return rounds
+
+
+def consistent(counts, count_scales, sums=None, sum_scales=None, *, noise="laplace"):
+    """The library's exact answer for lists, with what it costs."""
+    rounds = cells_of(counts, count_scales, sums, sum_scales)
+    context = Context(domain=Box([0], [1]), epsilon=1, delta=1e-6 if noise == "gaussian" else 0, mechanism=noise)
+    cells, total, report = made_consistent(rounds, context)
+    return _answers(rounds, [c.counts for c in cells], [c.sums for c in cells], total, (*report, True), noise)
+
+
+def _answers(rounds, counts, sums, total, report, noise):
+    """With the objective: the sum of |x - y| / b (Laplace), or half that of ((x - y) / b)^2 (Gaussian)."""
+    deviations = [(x - c.counts) / c.count_scales for x, c in zip(counts, rounds, strict=True)]
+    deviations += [((x - c.sums) / c.sum_scales).ravel() for x, c in zip(sums, rounds, strict=True) if x is not None]
+    far = np.abs(np.concatenate(deviations))
+    objective = float(0.5 * np.square(far).sum() if noise == "gaussian" else far.sum())
+    return SimpleNamespace(counts=counts, sums=sums, total=total, objective=objective, **Report(*report)._asdict())
 
 
 def consistent_by_admm(
@@ -43,16 +85,18 @@ def consistent_by_admm(
     It stops when the primal residual is at most tolerance * (1 + the largest |x - y| / b) and the dual one at most
     tolerance (Gaussian: times 1 + the largest multiplier).
     """
-    gaussian = noise == "gaussian"
-    table, with_sums = stacked(counts, count_scales, sums, sum_scales)
-    of_counts, of_sums = split_columns(table, with_sums)
-    x = np.zeros_like(table.y)
-    settings = gaussian, tolerance, max_iterations
-    x[:, :1], report = _counts(of_counts, *settings)
+    rounds = cells_of(counts, count_scales, sums, sum_scales)
+    of_counts, of_sums = stacked(rounds)
+    settings = noise == "gaussian", tolerance, max_iterations
+    x, report = _counts(of_counts, *settings)
+    agreed = [x[rows, 0] for rows in of_counts.slices()]
+    agreed_sums = [None] * len(rounds)
     if of_sums is not None:
-        x[np.repeat(with_sums, np.diff(table.starts)), 1:], other = _sums(of_sums, *settings)
+        x, other = _sums(of_sums, *settings)
         report = worst_of([report, other])
-    return answers(table, with_sums, x, report, gaussian=gaussian, any_sums=sums is not None)
+        parts = iter(of_sums.slices())
+        agreed_sums = [None if c.sums is None else x[next(parts)] for c in rounds]
+    return _answers(rounds, agreed, agreed_sums, float(agreed[0].sum()), report, noise)
 
 
 def _counts(table, gaussian, *settings):

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,10 +18,11 @@ from recoup.inference.evidence import Evidence, evidence_of, reasons_against
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import judge_measure, warn_of
 from recoup.inference.problem import points_for, problem_of
-from recoup.inference.record_walk import Reading, sample_records
-from recoup.inference.sampler import Chains
+from recoup.inference.record_walk import sample_records
+from recoup.inference.sampler import Fit, Settings, quality_of
 from recoup.inference.support_walk import SAMPLED_POINTS, sample_support
-from recoup.maxent.cells import made_consistent, voronoi_cells_of
+from recoup.maxent.cells import voronoi_cells_of
+from recoup.maxent.consistency import made_consistent
 from recoup.maxent.measure import Measure, maxent
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
@@ -91,79 +92,73 @@ def infer(
         for value, name in ((n_points, "n_points"), (n_steps, "n_steps"), (n_chains, "n_chains"))
     )
     positive_number(proposal_variance, "proposal_variance")
-    _check_reading(target_scale, correction, raw)
-    reading = _reading(evidence, proposal_variance, target_scale, correction, raw) if method == "mcmc" else None
+    choice(target_scale, "target_scale", ("auto", "one", "noise"))
+    choice(correction, "correction", ("component", "mixture"))
+    if not isinstance(raw, bool | np.bool_):
+        raise ParameterError(f"raw={raw!r:.60}: give True or False.", parameter="raw")
+    scale = _target_scale(evidence, target_scale, correction, raw) if method == "mcmc" else "one"
     rng = generator(random_state)
     for reason in reasons_against(evidence) if warn and method != "consistency" else ():
         warnings.warn(reason, PostprocessDeclined, stacklevel=2)
-    chains = Chains(n_steps=n_steps, n_chains=n_chains, on_progress=on_progress)
-    found = METHODS[method](evidence, rng, Settings(n_points, reading, chains))
-    if warn and found.verdict is not None:
-        warn_of(found.verdict, stacklevel=3)
-    return found
+    asked = Settings(
+        n_points=n_points,
+        n_steps=n_steps,
+        n_chains=n_chains,
+        on_progress=on_progress,
+        proposal_variance=proposal_variance,
+        target_scale=scale,
+        correction=correction,
+        raw=raw,
+    )
+    inferred = _dataset(evidence, method, METHODS[method](evidence, rng, asked))
+    if warn and inferred.verdict is not None:
+        warn_of(inferred.verdict, stacklevel=3)
+    return inferred
 
 
-class Settings(NamedTuple):
-    """What a method may be asked for: points of a support, and of the sampler how it reads rounds and its chains."""
-
-    n_points: int
-    reading: Reading | None
-    chains: Chains
-
-
-def _check_reading(target_scale: object, correction: object, raw: object) -> None:
-    for name, value, choices in (
-        ("target_scale", target_scale, ("auto", "one", "noise")),
-        ("correction", correction, ("component", "mixture")),
-    ):
-        choice(value, name, choices)
-    if not isinstance(raw, bool | np.bool_):
-        raise ParameterError(f"raw={raw!r:.60}: give True or False.", parameter="raw")
-
-
-def _reading(evidence: Evidence, variance: float, target_scale: str, correction: str, raw: bool) -> Reading | None:
-    """How the paper's sampler is to read the rounds; none where it cannot, and then nothing may be asked of it."""
+def _target_scale(evidence: Evidence, target_scale: str, correction: str, raw: bool) -> Literal["one", "noise"]:
+    """By what the sampler divides differences; refuses what only the paper's sampler can be asked for."""
     if _has_means_alone(evidence):
-        if target_scale == "auto":
-            largest = max((float(r.scales.max()) for r in evidence.rounds), default=1.0)
-            target_scale = "noise" if largest < 1 else "one"
-        return Reading(variance=variance, target_scale=target_scale, correction=correction, raw=raw)  # type: ignore[arg-type]
-    for name, asked in (
-        ("raw", raw),
-        ("target_scale", target_scale == "one"),
-        ("correction", correction == "mixture"),
-    ):
-        if asked:
-            raise ParameterError(
-                f"{name} is for one transcript of DP-KMEANS, which the paper's sampler reads: leave it out."
-            )
-    return None
+        largest = max((float(r.scales.max()) for r in evidence.rounds), default=1.0)
+        return "noise" if target_scale == "noise" or (target_scale == "auto" and largest < 1) else "one"
+    asked = {"raw": raw, "target_scale": target_scale == "one", "correction": correction == "mixture"}
+    for name in (name for name, given in asked.items() if given):
+        raise ParameterError(
+            f"{name} is for one transcript of DP-KMEANS, which the paper's sampler reads: leave it out."
+        )
+    return "noise"
 
 
-def _consistency(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
-    start = time.perf_counter()
-    context = evidence.context
+def _dataset(evidence: Evidence, method: str, fit: Fit) -> InferredDataset:
+    """What a method inferred, in the user's units, with how well it explains the rounds."""
+    clock = time.perf_counter()
+    domain, points, weights = evidence.context.domain, fit.points, fit.weights
+    residuals, log_likelihood = residuals_of(evidence.context, evidence.rounds, points, weights)
+    quality, seconds = fit.quality, fit.seconds
+    if fit.chains:
+        quality = quality | quality_of(fit.chains)
+        seconds = seconds | {"diagnostics": time.perf_counter() - clock}
+    return InferredDataset(
+        points=domain.from_unit(points),
+        weights=weights,
+        columns=domain.columns,
+        method=method,
+        simulated=evidence.simulated,
+        privacy=evidence.privacy,
+        sources=evidence.sources,
+        draws=tuple(domain.from_unit(drawn) for drawn in fit.draws),
+        diagnostics=Diagnostics(seconds=seconds, residuals=residuals, log_likelihood=log_likelihood, **quality),
+        verdict=judge_measure(evidence, points, weights, method=method),
+    )
+
+
+def _consistency(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> Fit:
+    clock = time.perf_counter()
     if not evidence.one_law:
         raise ParameterError("consistency reads rounds with noise of one law only: use method='maxent'.")
-    cells, result = made_consistent(voronoi_cells_of(evidence.rounds), context)
-    points, weights = cells[-1].means(context), cells[-1].counts
-    seconds = {"consistency": time.perf_counter() - start}
-    misfits, log_likelihood = residuals_of(context, evidence.rounds, points, weights)
-    return _assembled(
-        evidence,
-        "consistency",
-        points,
-        weights,
-        Diagnostics(
-            seconds=seconds,
-            residuals=misfits,
-            log_likelihood=log_likelihood,
-            converged=result.converged,
-            n_iterations=result.n_iterations,
-            primal_residual=result.primal_residual,
-            dual_residual=result.dual_residual,
-        ),
-    )
+    cells, _, report = made_consistent(voronoi_cells_of(evidence.rounds), evidence.context)
+    means = cells[-1].means(evidence.context)
+    return Fit(means, cells[-1].counts, {"consistency": time.perf_counter() - clock}, report._asdict())
 
 
 def _has_means_alone(evidence: Evidence) -> bool:
@@ -171,21 +166,14 @@ def _has_means_alone(evidence: Evidence) -> bool:
     return len(evidence.parts) == 1 and all(as_cells(r.query, "none", "absolute") for r in evidence.rounds)
 
 
-def _maximum_entropy(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
+def _maximum_entropy(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> Fit:
     """A maximum-entropy measure with its certificate; no solution means that there was nothing to explain."""
     measure, seconds = _measure(evidence, rng, asked.n_points)
-    solution = measure.solution
-    misfits, log_likelihood = residuals_of(evidence.context, evidence.rounds, measure.points, measure.weights)
-    diagnostics = Diagnostics(
-        seconds=seconds,
-        residuals=misfits,
-        log_likelihood=log_likelihood,
-        converged=solution is None or solution.converged,
-        gap=None if solution is None else solution.gap,
-        gap_per_row=None if solution is None else solution.gap_per_row,
-        n_iterations=None if solution is None else solution.n_steps,
-    )
-    return _assembled(evidence, "maxent", measure.points, measure.weights, diagnostics)
+    quality = {}
+    if (solution := measure.solution) is not None:
+        names = ("converged", "gap", "gap_per_row")
+        quality = {name: getattr(solution, name) for name in names} | {"n_iterations": solution.n_steps}
+    return Fit(measure.points, measure.weights, seconds, quality)
 
 
 def _measure(
@@ -199,42 +187,17 @@ def _measure(
     return measure, stages | {"solver": time.perf_counter() - clock - sum(stages.values())}
 
 
-def _sampled(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
+def _sampled(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> Fit:
     """By the paper's sampler, or on a support where there is nothing for it to read."""
-    if asked.reading is not None:
-        found = sample_records(evidence, rng, asked.reading, asked.chains)
-    else:
-        measure, seconds = _measure(evidence, rng, min(asked.n_points, SAMPLED_POINTS), around_means=False)
-        found = sample_support(evidence, measure, rng, asked.chains)
-        found = found._replace(diagnostics=replace(found.diagnostics, seconds=seconds | found.diagnostics.seconds))
-    return _assembled(evidence, "mcmc", found.points, found.weights, found.diagnostics, found.draws)
-
-
-def _assembled(
-    evidence: Evidence,
-    method: str,
-    points: Array,
-    weights: Array,
-    diagnostics: Diagnostics,
-    draws: Sequence[Array] = (),
-) -> InferredDataset:
-    domain = evidence.context.domain
-    return InferredDataset(
-        points=domain.from_unit(points),
-        weights=weights,
-        columns=domain.columns,
-        method=method,
-        simulated=evidence.simulated,
-        privacy=evidence.privacy,
-        sources=evidence.sources,
-        draws=tuple(domain.from_unit(points) for points in draws),
-        diagnostics=diagnostics,
-        verdict=judge_measure(evidence, points, weights, method=method),
-    )
+    if _has_means_alone(evidence):
+        return sample_records(evidence, rng, asked)
+    measure, seconds = _measure(evidence, rng, min(asked.n_points, SAMPLED_POINTS), around_means=False)
+    fit = sample_support(evidence, measure, rng, asked)
+    return replace(fit, seconds=seconds | fit.seconds)
 
 
 # Every way to infer once, by the name that users pick it by; one more is its own file and a line here.
-METHODS: dict[str, Callable[[Evidence, np.random.Generator, Settings], InferredDataset]] = {
+METHODS: dict[str, Callable[[Evidence, np.random.Generator, Settings], Fit]] = {
     "maxent": _maximum_entropy,
     "mcmc": _sampled,
     "consistency": _consistency,
@@ -253,12 +216,9 @@ def register_method(name: str, function: Callable[[Evidence, np.random.Generator
     if name in _OWN:
         raise ParameterError(f"the method {name!r} is Recoup's own: choose another name.")
 
-    def inferred(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> InferredDataset:
+    def inferred(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> Fit:
         clock = time.perf_counter()
         points, weights = function(evidence, rng, asked.n_points)
-        seconds = {name: time.perf_counter() - clock}
-        misfits, log_likelihood = residuals_of(evidence.context, evidence.rounds, points, weights)
-        diagnostics = Diagnostics(seconds=seconds, residuals=misfits, log_likelihood=log_likelihood, converged=True)
-        return _assembled(evidence, name, points, weights, diagnostics)
+        return Fit(points, weights, {name: time.perf_counter() - clock})
 
     METHODS[name] = inferred

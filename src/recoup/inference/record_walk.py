@@ -20,7 +20,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,16 +31,16 @@ from recoup.inference.sampler import (
     BLOCK,
     MAX_LATENT_RECORDS,
     Chain,
-    Chains,
-    Sampled,
+    Fit,
+    Settings,
     Walk,
-    diagnosed,
     run_chains,
     trace_stride,
     whole_parts,
 )
 from recoup.kernels import record_walk as kernel
-from recoup.maxent.cells import Cells, made_consistent, voronoi_cells_of
+from recoup.maxent.cells import Cells, voronoi_cells_of
+from recoup.maxent.consistency import made_consistent
 from recoup.queries.base import Array
 from recoup.transcript.context import Context
 
@@ -48,18 +48,6 @@ _DOMAINS = {"box": kernel.BOX, "l1": kernel.L1_BALL, "l2": kernel.L2_BALL}
 _UNBOUNDED_GAIN = 1e300
 # Below this the grid of coordinates would show in the proposal.
 _MIN_VARIANCE = 1e-12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """How the paper's section 3.3 is read."""
-
-    variance: float  # of the proposal, the paper's delta
-    # the paper prints its acceptance without the noise's scale ("one"), its target with it ("noise")
-    target_scale: Literal["one", "noise"]
-    # the q(x) of the acceptance, of the component that a record came from or of the whole mixture
-    correction: Literal["component", "mixture"]
-    raw: bool  # whether target and weights are the noisy values as released, and not the consistent ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +88,7 @@ class _Start(NamedTuple):
     components: NDArray[np.int64]  # (n,) of the proposal
 
 
-def sample_records(evidence: Evidence, rng: np.random.Generator, reading: Reading, chains: Chains) -> Sampled:
+def sample_records(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> Fit:
     """Run the paper's sampler on rounds of counts and absolute sums, and take the best-scoring data set of all chains.
 
     Guarantees: the first chain starts where the paper's does and does not depend on how many follow. The others start
@@ -109,38 +97,37 @@ def sample_records(evidence: Evidence, rng: np.random.Generator, reading: Readin
     clock = time.perf_counter()
     context = evidence.context
     released = voronoi_cells_of(evidence.rounds)
-    cells, result = made_consistent(released, context)
+    cells, total, report = made_consistent(released, context)
     seconds = {"consistency": time.perf_counter() - clock}
     clock = time.perf_counter()
-    aimed = released if reading.raw else cells
-    proposal = _mixture(aimed, context, reading)
+    aimed = released if asked.raw else cells
+    proposal = _mixture(aimed, context, asked)
     target = Target(
         rounds=aimed,
         noise=context.mechanism,
-        scale=reading.target_scale,
+        scale=asked.target_scale,
         domain=context.domain.kind,
         radius=min(context.domain.shape()[1], 1e6),
     )
-    n_true = max(1, round(result.total))
+    n_true = max(1, round(total))
     n = min(n_true, MAX_LATENT_RECORDS)
     starts = [_last_centers(aimed[-1], proposal, n)]
-    starts += [_overdispersed(proposal, n, rng) for _ in range(chains.n_chains - 1)]
+    starts += [_overdispersed(proposal, n, rng) for _ in range(asked.n_chains - 1)]
 
     def begin(start: _Start, stream: np.random.Generator) -> Walk:
-        return RecordWalk(target, proposal, *start, n_steps=chains.n_steps, record_weight=n_true / n)
+        return RecordWalk(target, proposal, *start, n_steps=asked.n_steps, record_weight=n_true / n)
 
     ends = run_chains(
-        [partial(begin, start) for start in starts], n_steps=chains.n_steps, rng=rng, on_progress=chains.on_progress
+        [partial(begin, start) for start in starts], n_steps=asked.n_steps, rng=rng, on_progress=asked.on_progress
     )
     seconds["sampling"] = time.perf_counter() - clock
     best = max(range(len(ends)), key=lambda i: ends[i].best_log_target)
     points, weights = _grouped(ends[best].best, starts[best], n_true / n)
-    quality = {name: getattr(result, name) for name in ("converged", "primal_residual", "dual_residual")}
-    diagnostics = diagnosed(evidence, points, weights, ends, seconds, **quality)
-    return Sampled(points, weights, diagnostics, tuple(chain.last for chain in ends))
+    quality = {"primal_residual": report.primal_residual, "dual_residual": report.dual_residual}
+    return Fit(points, weights, seconds, quality, ends, [chain.last for chain in ends])
 
 
-def _mixture(cells: Sequence[Cells], context: Context, reading: Reading) -> Proposal:
+def _mixture(cells: Sequence[Cells], context: Context, asked: Settings) -> Proposal:
     weights = []
     for c in cells:
         positive = np.maximum(c.counts, 0.0)
@@ -150,8 +137,8 @@ def _mixture(cells: Sequence[Cells], context: Context, reading: Reading) -> Prop
     return Proposal(
         means=np.concatenate([c.means(context) for c in cells]),
         weights=np.concatenate(weights),
-        variance=reading.variance,
-        correction=reading.correction,
+        variance=asked.proposal_variance,
+        correction=asked.correction,
     )
 
 
@@ -187,13 +174,7 @@ def _grouped(points: Array, start: _Start, weight: float) -> tuple[Array, Array]
 class RecordWalk:
     """A chain of the paper's sampler.
 
-    Args:
-        target: the law over data sets.
-        proposal: the mixture that replacements are drawn from.
-        points: (n, d) latent records to begin with, inside the domain.
-        components: (n,) the proposal component of each; its weight must be positive.
-        n_steps: replacements that will be tried.
-        record_weight: how many records each point stands for.
+    It begins with (n, d) points inside the domain, each drawn from a component of the proposal, of positive weight.
 
     Guarantees: a shorter run is the beginning of a longer one. Totals are exact after any number of steps. All that a
     block of steps learns is written by the kernel, in one call: an interrupt finds it whole.
@@ -211,13 +192,10 @@ class RecordWalk:
         n_steps: int,
         record_weight: float = 1.0,
     ) -> None:
-        if n_steps < 0:
-            raise ParameterError(f"n_steps must not be negative, got {n_steps}.")
         self.n_steps = n_steps
         self.model = _model(target, record_weight)
         self.mixture, self.kept = mixture_of(proposal)
-        start, drawn_from = _on_grid(points), _renumbered(components, self.kept, np.size(proposal.weights))
-        _check_start(self.model, self.mixture, start, drawn_from)
+        start, drawn_from = _on_grid(points), np.searchsorted(self.kept, components).astype(np.int32)
         (n, d), n_rounds, n_cells = start.shape, len(self.model.first) - 1, len(self.model.noisy)
         self.state = kernel.State(
             points=start,
@@ -249,11 +227,6 @@ class RecordWalk:
         """Steps taken."""
         return int(self.memory.counters[kernel.STEP])
 
-    @property
-    def components(self) -> NDArray[np.int64]:
-        """(n,) the proposal component that each record was drawn from."""
-        return np.asarray(self.kept[self.state.components])
-
     def advance(self, n_steps: int, rng: np.random.Generator) -> None:
         """Take steps, at most a block; its randomness is always drawn whole."""
         uniforms, normals, exponentials = self._drawn
@@ -284,50 +257,11 @@ class RecordWalk:
         )
 
 
-def _renumbered(components: ArrayLike, kept: NDArray[np.int64], n_components: int) -> NDArray[np.int32]:
-    """Number the records' components among those that can be proposed."""
-    given = np.asarray(components, dtype=np.int64).reshape(-1)
-    number = np.full(n_components, -1, dtype=np.int32)
-    number[kept] = np.arange(len(kept), dtype=np.int32)
-    if ((given < 0) | (given >= n_components)).any() or (number[given] < 0).any():
-        raise ParameterError("Every record must start in a proposal component of positive weight.")
-    return number[given]
-
-
-def _check_start(model: kernel.Model, mixture: kernel.Mixture, points: Array, components: NDArray[np.int32]) -> None:
-    """The start must be a data set of the domain that the kernel can hold exactly."""
-    d = model.centers.shape[0]
-    if points.shape != (len(components), d) or mixture.means.shape[1] != d:
-        raise ParameterError(
-            f"Points of shape {points.shape}, {len(components)} components, means of {mixture.means.shape[1]} columns "
-            f"and centres of {d} columns do not fit."
-        )
-    if not 1 <= len(points) <= kernel.MAX_RECORDS:
-        raise ParameterError(
-            f"The sampler takes 1 to {kernel.MAX_RECORDS} latent records, got {len(points)}. "
-            "Use fewer points and a larger record_weight."
-        )
-    norm = {
-        kernel.BOX: np.abs(points).max(axis=1),
-        kernel.L1_BALL: np.abs(points).sum(axis=1),
-        kernel.L2_BALL: np.sqrt((points**2).sum(axis=1)),
-    }[model.domain]
-    limit = 1.0 if model.domain == kernel.BOX else model.radius
-    if not (np.abs(points).max() <= 1.0 + kernel.GRID and norm.max() <= limit + d * kernel.GRID):
-        raise ParameterError("The start must lie inside the domain.")
-
-
 # ---------------------------------------------------------------- target and proposal as the kernel's arrays
 
 
 def _model(target: Target, record_weight: float) -> kernel.Model:
     """Stack the rounds into one table, in units of `record_weight` records."""
-    if not target.rounds:
-        raise ParameterError("The target needs at least one round.")
-    if target.noise not in ("laplace", "gaussian") or target.domain not in _DOMAINS:
-        raise ParameterError(f"Unknown noise {target.noise!r} or domain {target.domain!r}.")
-    if not (np.isfinite(record_weight) and record_weight > 0 and np.isfinite(target.radius) and target.radius > 0):
-        raise ParameterError(f"record_weight and radius must be positive, got {record_weight} and {target.radius}.")
     tables = [_round_table(cells) for cells in target.rounds]
     centers = np.ascontiguousarray(np.concatenate([np.asarray(c.centers, dtype=np.float64) for c in target.rounds]))
     first = np.cumsum([0, *(len(noisy) for noisy, _ in tables)]).astype(np.int64)
@@ -360,36 +294,17 @@ def _model(target: Target, record_weight: float) -> kernel.Model:
 
 def _round_table(cells: Cells) -> tuple[Array, Array]:
     """The round's noisy values and their scales, each (k, 1 + d); what was not released has an infinite scale."""
-    centers = np.asarray(cells.centers, dtype=np.float64)
-    if centers.ndim != 2 or centers.size == 0:
-        raise ParameterError(f"centers must be a table of cells and columns, got shape {centers.shape}.")
-    k, d = centers.shape
+    k, d = np.shape(cells.centers)
     noisy, scale = np.zeros((k, 1 + d)), np.full((k, 1 + d), np.inf)
-    blocks: list[tuple[Any, ArrayLike, ArrayLike | None]] = [(np.s_[:, 0], cells.counts, cells.count_scales)]
+    noisy[:, 0], scale[:, 0] = cells.counts, cells.count_scales
     if cells.sums is not None:
-        blocks.append((np.s_[:, 1:], cells.sums, cells.sum_scales))
-    for where, values, block_scale in blocks:
-        try:
-            noisy[where] = np.asarray(values, dtype=np.float64).reshape(noisy[where].shape)
-            scale[where] = np.asarray(block_scale, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ParameterError(f"Counts, sums and scales must fit {k} cells and {d} columns.") from error
-        if not np.all(scale[where] > 0):
-            raise ParameterError("Noise scales must be positive.")
-    if not (np.isfinite(centers).all() and np.isfinite(noisy).all()):
-        raise ParameterError("Centres and released values must be finite.")
+        noisy[:, 1:], scale[:, 1:] = cells.sums, cells.sum_scales
     return noisy, scale
 
 
 def mixture_of(proposal: Proposal) -> tuple[kernel.Mixture, NDArray[np.int64]]:
     """The components of positive weight, with an alias table (Vose's method) over them; and which these are."""
     weights, means = (np.asarray(value, dtype=np.float64) for value in (proposal.weights, proposal.means))
-    if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
-        raise ParameterError("Proposal weights must be finite, not negative, and not all zero.")
-    if means.ndim != 2 or len(means) != len(weights) or not np.isfinite(means).all():
-        raise ParameterError(f"Proposal means must be finite, one row per weight, got shape {means.shape}.")
-    if np.abs(means).max() > 1.0 + kernel.GRID:
-        raise ParameterError("Proposal means must lie inside the domain, within [-1, 1].")
     if not (np.isfinite(proposal.variance) and proposal.variance >= _MIN_VARIANCE):
         raise ParameterError(f"The proposal variance must be at least {_MIN_VARIANCE}, got {proposal.variance}.")
     kept = np.flatnonzero(weights > 0)

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.inference.diagnostics import Diagnostics, residuals_of
-from recoup.inference.evidence import Evidence
 from recoup.queries.base import Array
 
 Progress = Callable[[int, int], None]
@@ -31,12 +28,17 @@ MAX_LATENT_RECORDS = 1_000_000  # above this, every latent record carries a weig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chains:
-    """How long and how often to run; `on_progress` is called with (steps done, steps in all)."""
+class Settings:
+    """What a method may be asked for; `recoup.infer` says what each means."""
 
-    n_steps: int
-    n_chains: int
+    n_points: int = 10_000  # of a support
+    n_steps: int = 30_000
+    n_chains: int = 1
     on_progress: Progress | None = None
+    proposal_variance: float = 0.001
+    target_scale: Literal["one", "noise"] = "one"
+    correction: Literal["component", "mixture"] = "component"
+    raw: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,39 +162,29 @@ def _shared_progress(on_progress: Progress | None, n_chains: int) -> list[Progre
     return [make(chain) for chain in range(n_chains)]
 
 
-class Sampled(NamedTuple):
-    """What a sampler inferred, in the unit domain."""
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What a method inferred, in the unit domain."""
 
-    points: Array  # (m, d) of the best-scoring data set
+    points: Array  # (m, d)
     weights: Array  # (m,)
-    diagnostics: Diagnostics
-    draws: tuple[Array, ...]  # the last data set of each chain
+    seconds: dict[str, float]  # by stage
+    quality: dict[str, Any] = field(default_factory=dict)  # further fields of `Diagnostics`
+    chains: Sequence[Chain] = ()  # of a sampler
+    draws: Sequence[Array] = ()  # the last data set of each chain
 
 
-def diagnosed(
-    evidence: Evidence,
-    points: Array,
-    weights: Array,
-    chains: Sequence[Chain],
-    seconds: dict[str, float],
-    **more: Any,
-) -> Diagnostics:
-    """How well the best data set explains the rounds, and how well the chains mixed."""
-    clock = time.perf_counter()
-    residuals, log_likelihood = residuals_of(evidence.context, evidence.rounds, points, weights)
+def quality_of(chains: Sequence[Chain]) -> dict[str, Any]:
+    """How well chains mixed, as fields of `Diagnostics`."""
     ess, r_hat = mixing_of([chain.log_targets for chain in chains])
-    return Diagnostics(
-        seconds=seconds | {"diagnostics": time.perf_counter() - clock},
-        residuals=residuals,
-        log_likelihood=log_likelihood,
-        acceptance=tuple(chain.acceptance for chain in chains),
-        log_likelihood_trace=tuple(chain.log_targets for chain in chains),
-        best_step=tuple(chain.best_step for chain in chains),
-        ess=ess,
-        r_hat=r_hat,
-        interrupted=any(chain.interrupted for chain in chains),
-        **more,
-    )
+    return {
+        "acceptance": tuple(chain.acceptance for chain in chains),
+        "log_likelihood_trace": tuple(chain.log_targets for chain in chains),
+        "best_step": tuple(chain.best_step for chain in chains),
+        "ess": ess,
+        "r_hat": r_hat,
+        "interrupted": any(chain.interrupted for chain in chains),
+    }
 
 
 def mixing_of(traces: Sequence[Array]) -> tuple[float | None, float | None]:

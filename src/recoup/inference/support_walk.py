@@ -14,15 +14,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.inference.diagnostics import Diagnostics, residuals_of
 from recoup.inference.evidence import Evidence
 from recoup.inference.sampler import (
     BLOCK,
     MAX_LATENT_RECORDS,
     Chain,
-    Chains,
-    Sampled,
-    diagnosed,
+    Fit,
+    Settings,
     run_chains,
     trace_stride,
     whole_parts,
@@ -50,31 +48,28 @@ class SupportTarget:
         return float(log_target(weights @ self.rows, self.observed, self.scales, self.gaussian))
 
 
-def sample_support(evidence: Evidence, measure: Measure, rng: np.random.Generator, chains: Chains) -> Sampled:
+def sample_support(evidence: Evidence, measure: Measure, rng: np.random.Generator, asked: Settings) -> Fit:
     """Run chains on the support of the rounds' maximum-entropy measure, and take the best-scoring data set of all."""
     clock = time.perf_counter()
-    context, total = evidence.context, float(measure.weights.sum())
-    blocks, observed, scales, laws = observations(context, evidence.rounds, measure.points, total)
+    total = float(measure.weights.sum())
+    blocks, observed, scales, laws = observations(evidence.context, evidence.rounds, measure.points, total)
     if not blocks:  # nothing was asked that tells one data set from another
-        residuals, log_likelihood = residuals_of(context, evidence.rounds, measure.points, measure.weights)
-        nothing = Diagnostics(seconds={}, residuals=residuals, log_likelihood=log_likelihood)
-        return Sampled(measure.points, measure.weights, nothing, ())
+        return Fit(measure.points, measure.weights, {})
     target = SupportTarget(
         rows=dense_rows(blocks, len(measure.points)), observed=observed, scales=scales, gaussian=laws == "gaussian"
     )
     n_latent = min(max(1, round(total)), MAX_LATENT_RECORDS)
-    ends = sample_chains_on_support(target, measure.weights, n_records=n_latent, rng=rng, chains=chains)
+    ends = sample_chains_on_support(target, measure.weights, n_records=n_latent, rng=rng, asked=asked)
     seconds = {"sampling": time.perf_counter() - clock}
     best = max(ends, key=lambda chain: chain.best_log_target)
     used = best.best > 0
-    points, weights = measure.points[used], best.best[used]
     last = [np.rint(chain.last / total * n_latent).astype(int) for chain in ends]
     drawn = tuple(np.repeat(measure.points, counts, axis=0) for counts in last)
-    return Sampled(points, weights, diagnosed(evidence, points, weights, ends, seconds), drawn)
+    return Fit(measure.points[used], best.best[used], seconds, chains=ends, draws=drawn)
 
 
 def sample_chains_on_support(
-    target: SupportTarget, start: Array, *, n_records: int, rng: np.random.Generator, chains: Chains
+    target: SupportTarget, start: Array, *, n_records: int, rng: np.random.Generator, asked: Settings
 ) -> list[Chain]:
     """Run chains of `n_records` latent records, each an equal part of the total of the (m,) weights to start from.
 
@@ -84,13 +79,13 @@ def sample_chains_on_support(
 
     def begin(number: int, stream: np.random.Generator) -> SupportWalk:
         weights = start if number == 0 else stream.dirichlet(np.ones(len(start))) * start.sum()
-        return SupportWalk(target, weights, n_records=n_records, n_steps=chains.n_steps)
+        return SupportWalk(target, weights, n_records=n_records, n_steps=asked.n_steps)
 
     return run_chains(
-        [partial(begin, number) for number in range(chains.n_chains)],
-        n_steps=chains.n_steps,
+        [partial(begin, number) for number in range(asked.n_chains)],
+        n_steps=asked.n_steps,
         rng=rng,
-        on_progress=chains.on_progress,
+        on_progress=asked.on_progress,
     )
 
 

@@ -1,14 +1,13 @@
-"""Read the rounds of a transcript as cells with noisy counts and sums, and make them consistent."""
+"""Read the rounds of a transcript as cells with noisy counts and sums."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from recoup.errors import ParameterError
-from recoup.maxent.consistency import Consistent, consistent
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context
@@ -73,17 +72,3 @@ def voronoi_cells_of(rounds: Sequence[Round]) -> list[Cells]:
     if not cells:
         raise ParameterError("the transcript holds no round to infer from.")
     return cells
-
-
-def made_consistent(cells: Sequence[Cells], context: Context) -> tuple[list[Cells], Consistent]:
-    """The most likely counts and sums whose totals agree over all rounds (the paper, section 3.2)."""
-    result = consistent(
-        [c.counts for c in cells],
-        [c.count_scales for c in cells],
-        [c.sums for c in cells],
-        [c.sum_scales for c in cells],
-        noise=context.mechanism,
-    )
-    sums = result.sums or (None,) * len(cells)
-    values = [replace(c, counts=n, sums=s) for c, n, s in zip(cells, result.counts, sums, strict=True)]
-    return values, result

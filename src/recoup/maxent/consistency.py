@@ -10,16 +10,16 @@ tests (`tests/reference/admm.py`), where both must agree.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from recoup.errors import ParameterError
-
-Array = NDArray[np.float64]
-Noise = Literal["laplace", "gaussian"]
+from recoup.maxent.cells import Cells
+from recoup.queries.base import Array
+from recoup.transcript.context import Context
 
 # Sums and squares of numbers inside these limits neither overflow nor vanish.
 _LARGEST, _SMALLEST = 1e50, 1e-50
@@ -46,155 +46,43 @@ class Table(NamedTuple):
 class Report(NamedTuple):
     """How a solver ended."""
 
-    primal: float
-    dual: float
-    n_iterations: int
-    converged: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Consistent:
-    """Answers of all rounds that agree on every total."""
-
-    counts: tuple[Array, ...]  # per round (k_t,), nonnegative, each with the sum `total`
-    # per round (k_t, d), or None for a round without sums; their totals are equal. None if no sums were given.
-    sums: tuple[Array | None, ...] | None
-    total: float  # the common number of records
-    # the attained sum of |x - y| / b (Laplace), or half the sum of ((x - y) / b)^2 (Gaussian), over counts and sums
-    objective: float
     primal_residual: float  # the largest mismatch of a round's total, in units of the noise scale
     dual_residual: float  # the slope left at the common total, in units of the slope 1/b of the objective
     n_iterations: int  # Newton steps of the slowest column
-    converged: bool  # whether the stopping rule was met; an exact solver always meets it
 
 
-def consistent(
-    counts: Sequence[ArrayLike],
-    count_scales: Sequence[ArrayLike],
-    sums: Sequence[ArrayLike | None] | None = None,
-    sum_scales: Sequence[ArrayLike | None] | None = None,
-    *,
-    noise: Noise = "laplace",
-) -> Consistent:
-    """Find the most likely answers whose totals are equal in all rounds and whose counts are nonnegative.
+def made_consistent(rounds: Sequence[Cells], context: Context) -> tuple[list[Cells], float, Report]:
+    """The most likely counts and sums whose totals agree over all rounds, no count negative; and their common count.
 
     Guarantees:
         Deterministic. Counts are >= 0 exactly and totals agree up to the rounding of their summation. A Laplace optimum
         is not unique: the one of least sum ((x - y) / b)^2 is returned, which is (cells of equal scale share a
         discrepancy equally).
     """
-    if noise not in ("laplace", "gaussian"):
-        raise ParameterError(f"noise is {noise!r}; use 'laplace' or 'gaussian'.")
-    table, with_sums = stacked(counts, count_scales, sums, sum_scales)
-    gaussian = noise == "gaussian"
-    of_counts, of_sums = split_columns(table, with_sums)
-    x = np.zeros_like(table.y)
-    x[:, 0], report = exact_counts(of_counts, gaussian)
+    of_counts, of_sums = stacked(rounds)
+    gaussian = context.mechanism == "gaussian"
+    counts, report = exact_counts(of_counts, gaussian)
+    cells = [replace(c, counts=counts[rows].copy()) for c, rows in zip(rounds, of_counts.slices(), strict=True)]
     if of_sums is not None:
-        x[np.repeat(with_sums, np.diff(table.starts)), 1:], other = exact_sums(of_sums, gaussian)
-        report = worst_of([report, other])
-    return answers(table, with_sums, x, report, gaussian=gaussian, any_sums=sums is not None)
+        sums, other = exact_sums(of_sums, gaussian)
+        report = Report(max(report[0], other[0]), max(report[1], other[1]), max(report[2], other[2]))
+        parts = iter(of_sums.slices())
+        cells = [c if c.sums is None else replace(c, sums=sums[next(parts)].copy()) for c in cells]
+    return cells, float(counts[of_counts.slices()[0]].sum()), report
 
 
-def answers(
-    table: Table, with_sums: NDArray[np.bool_], x: Array, report: Report, *, gaussian: bool, any_sums: bool
-) -> Consistent:
-    """Cut a solution of the stacked table into its rounds again."""
-    deviations = (np.abs(x - table.y) / table.scales)[np.isfinite(table.scales)]
-    slices = table.slices()
-    sums = tuple(x[rows, 1:].copy() if has else None for rows, has in zip(slices, with_sums, strict=True))
-    return Consistent(
-        counts=tuple(x[rows, 0].copy() for rows in slices),
-        sums=sums if any_sums else None,
-        total=float(x[slices[0], 0].sum()),
-        objective=float(0.5 * np.square(deviations).sum() if gaussian else deviations.sum()),
-        primal_residual=report.primal,
-        dual_residual=report.dual,
-        n_iterations=report.n_iterations,
-        converged=report.converged,
-    )
+def stacked(rounds: Sequence[Cells]) -> tuple[Table, Table | None]:
+    """The counts of all rounds, and the sums of those that have them: problems of their own."""
+    of_counts = _table([(c.counts[:, None], c.count_scales[:, None]) for c in rounds])
+    sums = [(c.sums, c.sum_scales) for c in rounds if c.sums is not None and c.sum_scales is not None]
+    return of_counts, _table(sums) if sums else None
 
 
-def _checked(values: ArrayLike, what: str) -> Array:
-    array = np.asarray(values, dtype=np.float64)
-    if not np.all(np.abs(array) <= _LARGEST):
-        raise ParameterError(f"{what} must be finite (at most {_LARGEST:g} in absolute value).")
-    return array
-
-
-def _checked_scales(values: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
-    array = _checked(values, what)
-    if not np.all(array >= _SMALLEST):
-        raise ParameterError(f"{what} must be positive; the smallest is {array.min():g}.")
-    if array.ndim == 1 and len(shape) == 2:
-        array = array[:, None]
-    try:
-        return np.broadcast_to(array, shape)
-    except ValueError:
-        raise ParameterError(f"{what} have shape {array.shape}, which does not fit answers of shape {shape}.") from None
-
-
-def stacked(
-    counts: Sequence[ArrayLike],
-    count_scales: Sequence[ArrayLike],
-    sums: Sequence[ArrayLike | None] | None,
-    sum_scales: Sequence[ArrayLike | None] | None,
-) -> tuple[Table, NDArray[np.bool_]]:
-    """One table of counts and sums; what was not measured has an infinite scale. Also: which rounds have sums."""
-    n_rounds = len(counts)
-    sums = [None] * n_rounds if sums is None else sums
-    sum_scales = [None] * n_rounds if sum_scales is None else sum_scales
-    lengths = (n_rounds, len(count_scales), len(sums), len(sum_scales))
-    if n_rounds == 0 or len(set(lengths)) != 1:
-        raise ParameterError(
-            f"counts, count_scales, sums, sum_scales have {lengths} rounds; they must be equal, not 0."
-        )
-    blocks: list[tuple[Array, Array, Array | None, Array | None]] = []
-    for t, (count, count_scale, total, total_scale) in enumerate(
-        zip(counts, count_scales, sums, sum_scales, strict=True)
-    ):
-        n = _checked(count, f"counts of round {t}")
-        if n.ndim != 1 or n.size == 0:
-            raise ParameterError(f"counts of round {t} have shape {n.shape}; give one dimension, at least one cell.")
-        n_scale = _checked_scales(count_scale, n.shape, f"count scales of round {t}")
-        if (total is None) != (total_scale is None):
-            raise ParameterError(f"round {t} has sums without scales, or scales without sums; give both or neither.")
-        if total is None or total_scale is None:
-            blocks.append((n, n_scale, None, None))
-            continue
-        s = _checked(total, f"sums of round {t}")
-        if s.ndim != 2 or s.shape[0] != n.size or s.shape[1] == 0:
-            raise ParameterError(f"sums of round {t} have shape {s.shape}; give ({n.size}, d) with d at least 1.")
-        blocks.append((n, n_scale, s, _checked_scales(total_scale, s.shape, f"sum scales of round {t}")))
-    widths = {s.shape[1] for _, _, s, _ in blocks if s is not None}
-    if len(widths) > 1:
-        raise ParameterError(f"sums have {sorted(widths)} coordinates in different rounds; they must be equal.")
-    starts = np.concatenate([[0], np.cumsum([block[0].size for block in blocks])])
-    width = 1 + (widths.pop() if widths else 0)
-    y, scales = np.zeros((starts[-1], width)), np.full((starts[-1], width), np.inf)
-    for a, (n, n_scale, s_, s_scale) in zip(starts[:-1], blocks, strict=True):
-        rows = slice(a, a + n.size)
-        y[rows, 0], scales[rows, 0] = n, n_scale
-        if s_ is not None and s_scale is not None:
-            y[rows, 1:], scales[rows, 1:] = s_, s_scale
-    return Table(y, scales, starts), np.array([block[2] is not None for block in blocks])
-
-
-def split_columns(table: Table, with_sums: NDArray[np.bool_]) -> tuple[Table, Table | None]:
-    """Counts, and the sums over the rounds that have them: problems of their own."""
-    lengths = np.diff(table.starts)
-    of_counts = Table(table.y[:, :1], table.scales[:, :1], table.starts)
-    rows = np.repeat(with_sums, lengths)
-    if not rows.any():
-        return of_counts, None
-    starts = np.concatenate([[0], np.cumsum(lengths[with_sums])])
-    return of_counts, Table(table.y[rows, 1:], table.scales[rows, 1:], starts)
-
-
-def worst_of(reports: Sequence[Report]) -> Report:
-    """How several columns ended, all together."""
-    primal, dual, steps, converged = zip(*reports, strict=True)
-    return Report(max(primal), max(dual), max(steps), all(converged))
+def _table(parts: Sequence[tuple[Array, Array]]) -> Table:
+    y, scales = (np.concatenate(values) for values in zip(*parts, strict=True))
+    if not (np.all(np.abs(y) <= _LARGEST) and np.all((scales >= _SMALLEST) & (scales <= _LARGEST))):
+        raise ParameterError(f"answers and noise scales must be finite, at most {_LARGEST:g}, and scales positive.")
+    return Table(y, scales, np.concatenate([[0], np.cumsum([len(values) for values, _ in parts])]))
 
 
 class Filling:
@@ -294,7 +182,7 @@ def exact_counts(table: Table, gaussian: bool) -> tuple[Array, Report]:
             part[r.member < g] = 0.0
             part[r.member == g] = filling.fill(max(total - offset, 0.0))
     mismatch = np.abs(table.totals(x) - total) / np.maximum.reduceat(scales, table.starts[:-1])
-    return x, Report(float(mismatch.max()), dual, steps, True)
+    return x, Report(float(mismatch.max()), dual, steps)
 
 
 def exact_sums(table: Table, gaussian: bool) -> tuple[Array, Report]:
@@ -316,4 +204,4 @@ def exact_sums(table: Table, gaussian: bool) -> tuple[Array, Report]:
         common[j] = min(max(common[j], low), high)
         dual = max(dual, slope)
     x = table.y + variances * np.repeat((common - totals) / spread, lengths, axis=0)
-    return x, Report(float((np.abs(table.totals(x) - common) / largest).max()), dual, 1, True)
+    return x, Report(float((np.abs(table.totals(x) - common) / largest).max()), dual, 1)

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from recoup.maxent.cells import made_consistent, voronoi_cells_of
+from recoup.maxent.cells import voronoi_cells_of
+from recoup.maxent.consistency import made_consistent
 from recoup.maxent.correction import solved_and_settled
 from recoup.maxent.measure import Measure, Pass, Problem, maxent, total_of
 from recoup.maxent.support import Shares, around_means, drawn_support, resampled
@@ -41,8 +42,8 @@ _LARGEST_MEAN_ERROR = 0.3  # of a cell's mean, where the unit domain is 2 wide: 
 def by_means(context: Context, rounds: Sequence[Round], rng: np.random.Generator, *, n_points: int) -> Problem:
     """State the problem of rounds of counts and absolute sums alone."""
     start = time.perf_counter()
-    cells, result = made_consistent(voronoi_cells_of(rounds), context)
-    total = max(1.0, result.total)
+    cells, counted, _ = made_consistent(voronoi_cells_of(rounds), context)
+    total = max(1.0, counted)
 
     def support(n: int, last: Measure | None) -> Array:
         if last is None:

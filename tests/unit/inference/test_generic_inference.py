@@ -13,7 +13,7 @@ from recoup.errors import ParameterError
 from recoup.inference.evidence import evidence_of, reasons_against
 from recoup.inference.problem import by_algorithms, pseudo_records, support_of
 from recoup.inference.record_walk import Target
-from recoup.inference.sampler import MAX_TRACE, Chains, run_chain, trace_stride, whole_parts
+from recoup.inference.sampler import MAX_TRACE, Settings, run_chain, trace_stride, whole_parts
 from recoup.inference.support_walk import SupportTarget, SupportWalk, sample_chains_on_support
 from recoup.maxent.cells import voronoi_cells_of
 from recoup.maxent.measure import maxent
@@ -196,14 +196,14 @@ def test_progress_adds_up_over_chains(target):
         start,
         n_records=50,
         rng=np.random.default_rng(0),
-        chains=Chains(n_steps=5000, n_chains=3, on_progress=lambda done, total: seen.append((done, total))),
+        asked=Settings(n_steps=5000, n_chains=3, on_progress=lambda done, total: seen.append((done, total))),
     )
     assert len(chains) == 3
     assert [total for _, total in seen] == [15_000] * len(seen)
     parts = np.diff([0, *(done for done, _ in seen)])  # in any order: chains run in parallel
     assert sorted(parts) == [904] * 3 + [4096] * 3
     alone = sample_chains_on_support(
-        target, start, n_records=50, rng=np.random.default_rng(0), chains=Chains(n_steps=5000, n_chains=1)
+        target, start, n_records=50, rng=np.random.default_rng(0), asked=Settings(n_steps=5000, n_chains=1)
     )
     np.testing.assert_array_equal(alone[0].log_targets, chains[0].log_targets)
 
@@ -218,7 +218,7 @@ def test_an_interruption_ends_all_chains_and_keeps_the_best_so_far(target):
         np.ones(80),
         n_records=50,
         rng=np.random.default_rng(0),
-        chains=Chains(n_steps=100_000, n_chains=3, on_progress=stop),
+        asked=Settings(n_steps=100_000, n_chains=3, on_progress=stop),
     )
     assert len(chains) == 3
     assert all(chain.interrupted for chain in chains)

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from admm import consistent_by_admm
+from admm import consistent, consistent_by_admm
 
 from recoup.errors import ParameterError
-from recoup.maxent.consistency import consistent
 
 BOTH = pytest.mark.parametrize("solve", [consistent, consistent_by_admm])
 
@@ -122,28 +121,19 @@ def test_admm_residuals_obey_the_stated_rule():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options"),
+    "arguments",
     [
-        (([], []), {}),
-        (([[1.0]], [1.0, 1.0]), {}),
-        (([[]], [1.0]), {}),
-        (([[[1.0]]], [1.0]), {}),
-        (([[np.nan]], [1.0]), {}),
-        (([[np.inf]], [1.0]), {}),
-        (([[1e60]], [1.0]), {}),
-        (([[1.0]], [-1.0]), {}),
-        (([[1.0]], [0.0]), {}),
-        (([[1.0]], [np.nan]), {}),
-        (([[1.0, 2.0]], [[1.0, 1.0, 1.0]]), {}),
-        (([[1.0]], [1.0], [[[1.0]]]), {}),
-        (([[1.0]], [1.0], [[1.0]], [1.0]), {}),
-        (([[1.0]], [1.0], [[[1.0], [2.0]]], [1.0]), {}),
-        (([[1.0]], [1.0], [[[np.nan]]], [1.0]), {}),
-        (([[1.0]], [1.0], [[[1.0]]], [-1.0]), {}),
-        (([[1.0], [1.0]], [1.0, 1.0], [[[1.0]], [[1.0, 2.0]]], [1.0, 1.0]), {}),
-        (([[1.0]], [1.0]), {"noise": "cauchy"}),
+        ([[np.nan]], [1.0]),
+        ([[np.inf]], [1.0]),
+        ([[1e60]], [1.0]),
+        ([[1.0]], [-1.0]),
+        ([[1.0]], [0.0]),
+        ([[1.0]], [np.nan]),
+        ([[1.0]], [np.inf]),
+        ([[1.0]], [1.0], [[[np.nan]]], [1.0]),
+        ([[1.0]], [1.0], [[[1.0]]], [-1.0]),
     ],
 )
-def test_unusable_arguments_are_refused(arguments, options):
+def test_answers_and_scales_that_no_release_has_are_refused(arguments):
     with pytest.raises(ParameterError):
-        consistent(*arguments, **options)
+        consistent(*arguments)
