@@ -59,11 +59,7 @@ MEANINGS = {
 
 
 def code_of(error: RecoupError) -> ExitCode:
-    """The code for an error that Recoup raised on purpose.
-
-    >>> code_of(LedgerError("no ledger")).name
-    'LEDGER'
-    """
+    """The code for an error that Recoup raised on purpose."""
     match error:
         case RefusedBySystemError():
             return ExitCode.SYSTEM
@@ -103,13 +99,7 @@ _CALLS = {
 
 
 def in_words_of_commands(message: str) -> str:
-    """Say with options and commands what an error says with parameters and calls.
-
-    >>> in_words_of_commands("n_clusters=0: give a whole number of at least 1.")
-    '--clusters 0: give a whole number of at least 1.'
-    >>> in_words_of_commands('gupt has no rounds: leave n_rounds="auto".')
-    'gupt has no rounds: leave out --rounds.'
-    """
+    """Say with options and commands what an error says with parameters and calls."""
     for python, command in _CALLS.items():
         message = message.replace(python, command)
     message = _ASSIGNED.sub(_assigned, _CREATE.sub(_create, message))

@@ -57,11 +57,7 @@ def verdict_json(verdict: Verdict | None) -> dict[str, Any]:
 
 
 def csv_text(header: Sequence[str], rows: Sequence[Sequence[float]], *, comment: str | None = None) -> str:
-    r"""Rows of numbers as CSV that reads back to the same numbers; a comment becomes a first line that starts with #.
-
-    >>> csv_text(["a, b"], [[0.1]])
-    '"a, b"\n0.1\n'
-    """
+    """Rows of numbers as CSV that reads back to the same numbers; a comment becomes a first line that starts with #."""
     import csv
     import io
 
@@ -96,12 +92,8 @@ def print_table(
 ) -> None:
     """Print a result for people.
 
-    Args:
-        title: above the table.
-        header: names of the columns, shown as they are.
-        rows: cells as text.
-        left: how many columns are words and so aligned to the left; the others are numbers.
-        wrap: whether the last column is sentences, which may go on in a further line where a terminal is too narrow.
+    The first `left` columns are words and so aligned to the left. With `wrap` the last one is sentences, which may go
+    on in a further line where a terminal is too narrow.
     """
     import shutil
 
@@ -189,13 +181,7 @@ def mark(privacy: Mapping[str, Any]) -> str:
 
 
 def privacy_sentence(privacy: Mapping[str, Any]) -> str:
-    """The privacy statement in words.
-
-    >>> from recoup import Box, KMeans, release
-    >>> transcript = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1)
-    >>> privacy_sentence(transcript.privacy)
-    'Differentially private: epsilon = 1, delta = 0, for adding or removing one record; Laplace noise, secure; ...'
-    """
+    """The privacy statement in words."""
     from recoup.privacy.unit import CSV_MEANING
 
     statement = str(privacy["statement"])

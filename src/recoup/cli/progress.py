@@ -16,16 +16,10 @@ _BAR_WIDTH = 20
 
 
 class Progress:
-    """Says on standard error which round is at work, once the work has proved slow.
+    """Says on standard error which round is at work, once the work has proved slow: after `delay` seconds.
 
-    Args:
-        n_rounds: how many there will be; none if the caller cannot tell.
-        at_most: there may be fewer, which later rounds decide.
-        unit: "round", or "percent" to show only the percentage.
-        delay: seconds without a word; one by default.
-
-    >>> with Progress(n_rounds=5) as progress:
-    ...     progress.finished(1)
+    Without a number of rounds it says only that something is being done. With `at_most` there may be fewer, which later
+    rounds decide; with "percent" as unit only the percentage is shown.
     """
 
     def __init__(

@@ -91,11 +91,6 @@ def read_columns(text: str | None) -> Declared:
     Args:
         text: `age=17:90,hours=1:99`; or the path of a TOML or JSON file that holds `age = [17, 90]`, or a table
             `[columns.age]` with `low`, `high`, and optionally `unit` and `type`; or such JSON itself.
-
-    >>> read_columns("x=-1e3:1e3").bounds
-    {'x': (-1000.0, 1000.0)}
-    >>> read_columns('{"columns": {"age": {"low": 17, "high": 90, "unit": "years"}}}').header()
-    ['age (years)']
     """
     if text is None or not text.strip():
         raise MissingBoundsError(

@@ -36,11 +36,7 @@ class Labelled(NamedTuple):
 
 
 def declared_classes(classes: Any) -> tuple[Any, Any]:
-    """Read the two classes, the negative one first.
-
-    >>> declared_classes(("no", "yes"))
-    ('no', 'yes')
-    """
+    """Read the two classes, the negative one first."""
     ok = not isinstance(classes, str | bytes) and np.ndim(classes) == 1 and len(classes) == 2
     if not ok or not all(isinstance(c, str | Real | np.bool_) for c in classes) or classes[0] == classes[1]:
         raise ParameterError(
@@ -54,12 +50,7 @@ def declared_classes(classes: Any) -> tuple[Any, Any]:
 
 
 def open_labelled(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any], csv_dialect: str = "rfc4180") -> Labelled:
-    """Open a table of any kind and its labels, in the order of the rows or by the name of a numeric column of X.
-
-    >>> labelled = open_labelled(np.array([[0.5], [2.0]]), ["a", "b"], (0, 4), ("a", "b"))
-    >>> labelled.records
-    Box(low=(0.0, 0.0), high=(4.0, 1.0), columns=None)
-    """
+    """Open a table of any kind and its labels, in the order of the rows or by the name of a numeric column of X."""
     if y is None:
         raise ParameterError("this classifier requires y to be passed, but the target y is None.")
     check_declared(bounds)
@@ -75,11 +66,7 @@ def open_labelled(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any], csv_dia
 
 
 def codes_of(labels: Any, classes: tuple[Any, Any]) -> Array:
-    """Labels as 0 (negative), 1 (positive) or NaN (neither); never fails because of a value.
-
-    >>> codes_of(["no", "yes", None], ("no", "yes"))
-    array([ 0.,  1., nan])
-    """
+    """Labels as 0 (negative), 1 (positive) or NaN (neither); never fails because of a value."""
     values = _values(labels)
     if isinstance(values, np.ndarray):
         if values.ndim == 2 and values.shape[1] == 1:

@@ -35,16 +35,17 @@ from recoup.transcript.transcript import Transcript
 from recoup.version import __version__
 
 _SCRIPTS = ("theme.js", "draw.js", "map.js")
-_SECTIONS: tuple[tuple[str, str, Callable[[Json], Markup | None]], ...] = (
-    ("answer", "Answer", answer.html),
-    ("picture", "Picture", picture.html),
-    ("clusters", "Clusters", clusters.html),
-    ("choice", "How many", choice.html),
-    ("privacy", "Privacy", privacy.html),
-    ("budget", "Budget", budget.html),
-    ("fit", "Fit", fit.html),
-    ("chains", "Chains", fit.chains_html),
-    ("reproduce", "Reproduce", reproduce.html),
+# Anchor, name in the menu, and the HTML of what the content has under these keys; nothing where the first has none.
+_SECTIONS: tuple[tuple[str, str, Callable[..., Markup | None], tuple[str, ...]], ...] = (
+    ("answer", "Answer", answer.html, ("answer",)),
+    ("picture", "Picture", picture.html, ("centers", "map")),
+    ("clusters", "Clusters", clusters.html, ("profiles",)),
+    ("choice", "How many", choice.html, ("choice",)),
+    ("privacy", "Privacy", privacy.html, ("privacy",)),
+    ("budget", "Budget", budget.html, ("budget",)),
+    ("fit", "Fit", fit.html, ("fit",)),
+    ("chains", "Chains", fit.chains_html, ("fit",)),
+    ("reproduce", "Reproduce", reproduce.html, ("reproduce",)),
 )
 
 
@@ -58,22 +59,11 @@ def report_content(
     seed: int = 0,
     exact: bool = False,
 ) -> Json:
-    """What the report says about a result; the arguments are those of `write_report`.
+    """What the report says about a result, as JSON; the arguments are those of `write_report`.
 
-    Returns:
-        JSON: "title", "private", "verdict", "summary", "privacy", "budget", "map", "choice", "profiles", "centers",
-        "fit", "reproduce". Without clusters those that speak of them are none, and "answer" is the answer as a table.
+    Without clusters the parts that speak of them are none, and "answer" is the answer as a table.
 
     Guarantees: reads nothing but its arguments; the same arguments give the same dictionary.
-
-    >>> import numpy as np
-    >>> from recoup import Box, KMeans, infer, refit, release
-    >>> x = np.random.default_rng(0).uniform(size=(500, 2))
-    >>> transcript = release(KMeans(n_clusters=2), x, domain=Box([0, 0], [1, 1]), epsilon=5)
-    >>> inferred = infer(transcript, random_state=0)
-    >>> content = report_content(transcript, refit(transcript, inferred, random_state=0), inferred, level=None)
-    >>> content["private"], len(content["profiles"]["clusters"]), content["budget"]["measure"]
-    (True, 2, 'epsilon')
     """
     if not isinstance(transcript, Transcript):
         raise ParameterError(
@@ -105,7 +95,7 @@ def report_content(
     else:
         data = population_of(transcript, random_state=seed) if inferred is None else inferred
         n_clusters, n_records, level = None, data.n_records, None
-        about = {"map": None, "choice": None, "profiles": None, "centers": None}
+        about = dict.fromkeys(("map", "choice", "profiles", "centers"))
         about["answer"] = answer.content(transcript, found, inferred, seed=seed)
     variable = "centers" if clustered else None if found is None else "answer"
     return {
@@ -144,13 +134,8 @@ def model_content(
             "method": "none: only the centres were released, and there is no transcript to infer from",
         },
         "privacy": promise,
-        "budget": None,
-        "map": None,
-        "choice": None,
-        "profiles": None,
         "centers": centers.content_of_model(found, bounds),
-        "fit": None,
-        "reproduce": None,
+        **dict.fromkeys(("budget", "map", "choice", "profiles", "fit", "reproduce")),
     }
 
 
@@ -163,17 +148,12 @@ def render(content: Json) -> str:
     """The page as HTML in one piece: style, script and data inside it.
 
     Guarantees: a function of the content; every word of it is escaped; the page makes no request.
-
-    >>> import numpy as np
-    >>> from recoup import Box, Transcript
-    >>> from recoup.transcript.context import Context
-    >>> context = Context(domain=Box([0], [1], ("a<b",)), epsilon=1)
-    >>> statement = Transcript(context=context, algorithm={}, simulated=False).privacy
-    >>> text = render(model_content(statement, np.array([[0.2], [0.8]]), algorithm="a rival"))
-    >>> "a<b" in text, "a&lt;b" in text
-    (False, True)
     """
-    shown = [(anchor, name, html) for anchor, name, show in _SECTIONS if (html := show(content)) is not None]
+    shown = [
+        (anchor, name, html)
+        for anchor, name, show, keys in _SECTIONS
+        if content.get(keys[0]) is not None and (html := show(*(content[key] for key in keys))) is not None
+    ]
     script = "\n".join(template_file(name) for name in _SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return Template(template_file("page.html")).substitute(

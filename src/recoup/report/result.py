@@ -39,15 +39,8 @@ class Shown(NamedTuple):
 class Result:
     """A clustering with what is needed to speak about it.
 
-    Attributes:
-        transcript: what was released.
-        centers: (K, d), in the user's units.
-        inferred: the data set that the centres were refitted on, or none.
-        population: data with a spread: the inferred data, or maximum-entropy data of the same transcript.
-        intervals: of centres and sizes, or none.
-        sizes: (K,) records in each cluster.
-        cells: (m,) the cluster of each point of the population.
-        shown: what the page shows of it.
+    Centres are in the user's units; `population` has a spread: the inferred data that they were refitted on, or
+    maximum-entropy data of the same transcript; `cells` is the cluster of each of its points.
     """
 
     transcript: Transcript
@@ -89,13 +82,7 @@ def result_of(
     level: float | None = 0.9,
     random_state: Any = 0,
 ) -> Result:
-    """Put a clustering together; a last iterate has no intervals, and neither has a level of none.
-
-    >>> from recoup import Box, KMeans, refit, release
-    >>> transcript = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1)
-    >>> result_of(transcript, refit(transcript), None).method
-    'none'
-    """
+    """Put a clustering together; a last iterate has no intervals, and neither has a level of none."""
     domain = transcript.context.domain
     centers = np.asarray(centers, dtype=np.float64)
     if centers.ndim != 2 or centers.shape[1] != domain.n_columns or not len(centers):
@@ -139,9 +126,5 @@ def _shown(unit_centers: Array, sizes: Array) -> Shown:
 
 
 def finite_or_none(value: float) -> float | None:
-    """The number, or none where there is none to tell: JSON has no NaN.
-
-    >>> finite_or_none(2.5), finite_or_none(float("nan"))
-    (2.5, None)
-    """
+    """The number, or none where there is none to tell: JSON has no NaN."""
     return float(value) if np.isfinite(value) else None

@@ -12,8 +12,6 @@ from recoup.queries.base import Array
 from recoup.report.page import render, report_content
 from recoup.transcript.transcript import Transcript
 
-LARGEST_PAGE = 3_000_000  # bytes
-
 
 def write_report(
     path: str | os.PathLike[str],

@@ -422,6 +422,7 @@ def test_files_are_whole_or_not_there(tmp_path, monkeypatch):
 
 def test_csv_reads_back_to_the_same_numbers():
     assert csv_text(["a"], [[0.1 + 0.2]], comment="note") == "# note\na\n0.30000000000000004\n"
+    assert csv_text(["a, b"], [[0.1]]) == '"a, b"\n0.1\n'
 
 
 # ---- as a program ----

@@ -14,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-import recoup.driver
 from recoup import Box, Ledger, PrivateKMeans
 from recoup.errors import (
     BoundsError,
@@ -28,6 +27,7 @@ from recoup.errors import (
     UnknownColumnError,
 )
 from recoup.inference.judge import doubtful, judge
+from recoup.privacy.mechanism import SecureNoise
 
 X = np.random.default_rng(0).normal([[0.3, 0.7]], 0.1, size=(400, 2))
 
@@ -252,7 +252,7 @@ def test_thirty_fits_of_a_tenth_fit_into_three_and_the_next_is_refused(monkeypat
     def never(*_):
         raise AssertionError("noise was drawn")
 
-    monkeypatch.setattr(recoup.driver.SecureNoise, "laplace", never)
+    monkeypatch.setattr(SecureNoise, "laplace", never)
     with pytest.raises(BudgetExceededError) as caught:
         spending.fit(X[:5])
     assert caught.value.asked == Fraction(1, 10)

@@ -21,10 +21,11 @@ from recoup.report.result import Result, Shown, result_of, sizes_of
 from recoup.report.sections import budget, clusters, fit, picture, privacy
 from recoup.report.sections.picture import evenly_chosen, matched, positions, shades
 from recoup.report.sections.privacy import best_guess
-from recoup.report.write import LARGEST_PAGE, write_report
+from recoup.report.write import write_report
 from recoup.transcript.context import Context
 
 GOLDEN = Path(__file__).parents[2] / "golden"
+LARGEST_PAGE = 3_000_000  # bytes
 HOSTILE = ("</script><script>alert(1)</script>", "a\"&'<b>\u2028$title", "<!--x")
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from recoup.planner import Plan
     from recoup.transcript.context import Context
 
+_EXPECTED = ("expected_displacement", "expected_excess", "suggested_rounds", "relative_excess")
+
 
 def plan(
     columns: Annotated[int, typer.Option("--columns", "-d", help="How many columns.", show_default=False)],
@@ -143,9 +145,6 @@ def _as_json(planned: Plan) -> dict[str, Any]:
             | {name: getattr(r, name) for name in ("count_scale", "sum_scale", "center_deviation")}
             for r in planned.rounds
         ],
-        "expected_displacement": planned.expected_displacement,
-        "expected_excess": planned.expected_excess,
-        "suggested_rounds": planned.suggested_rounds,
-        "relative_excess": planned.relative_excess,
+        **{name: getattr(planned, name) for name in _EXPECTED},
         "notes": list(planned.notes),
     }

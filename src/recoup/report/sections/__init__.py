@@ -1,5 +1,4 @@
 """The sections of a report. A section is one file: its content, as JSON, and the HTML that shows it.
 
-`content` takes what was released and inferred; `html` takes the content of the whole page, and gives none where it has
-nothing to show.
+`content` takes what was released and inferred; `html` takes that content.
 """

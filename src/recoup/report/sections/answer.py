@@ -35,13 +35,7 @@ def has_clusters(transcript: Transcript) -> bool:
 def answer_of(
     transcript: Transcript, inferred: InferredDataset | None, *, n_clusters: int | None = None, random_state: Any = 0
 ) -> Array | None:
-    """What `refit` returns, or none where a transcript's algorithm has no answer here.
-
-    >>> from recoup import Box, transcript_from
-    >>> rounds = [({"type": "grid", "sides": [2]}, [3.0, 4.0], 1.0)]
-    >>> answer_of(transcript_from(domain=Box([0], [1]), epsilon=1, rounds=rounds), None) is None
-    True
-    """
+    """What `refit` returns, or none where a transcript's algorithm has no answer here."""
     algorithm = algorithm_from_json(transcript.algorithm)
     if isinstance(algorithm, ImportedAlgorithm) or (inferred is not None and not algorithm.can_refit):
         return None
@@ -61,13 +55,7 @@ class Labels(NamedTuple):
 
 
 class NamedAnswer(NamedTuple):
-    """An answer of any shape, as a table.
-
-    Attributes:
-        labels: the names of its rows and columns.
-        values: (rows, columns); of more dimensions, all after the first side by side.
-        note: what a reader has to know; empty if there is nothing.
-    """
+    """An answer of any shape as a table, all dimensions after the first side by side, and what a reader has to know."""
 
     labels: Labels
     values: Array
@@ -82,11 +70,6 @@ def named_answer(transcript: Transcript, answer: Array, inferred: InferredDatase
     """Name the rows and columns of what `refit` returned.
 
     Only an algorithm itself knows what its answer is: where it does not say so, rows and columns have numbers.
-
-    >>> from recoup import Box, KMeans, refit, release
-    >>> transcript = release(KMeans(n_clusters=2), [[5.0]], domain=Box([0], [9]), epsilon=1)
-    >>> named_answer(transcript, refit(transcript), None).labels
-    Labels(rows=['0', '1'], columns=['column 0'])
     """
     algorithm = algorithm_from_json(transcript.algorithm)
     answer = np.asarray(answer, dtype=np.float64)
@@ -154,11 +137,8 @@ def content(
     }
 
 
-def html(content: Json) -> Markup | None:
+def html(answer: Json) -> Markup:
     """The answer as a table; before inference too, folded away."""
-    answer = content.get("answer")
-    if answer is None:
-        return None
 
     def shown(key: str, caption: str) -> Markup:
         cells = [[row["label"], *(figure(value, 5) for value in row[key])] for row in answer["rows"]]

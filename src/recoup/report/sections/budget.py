@@ -13,20 +13,9 @@ from recoup.transcript.transcript import Transcript
 def content(transcript: Transcript, inferred: InferredDataset | None = None) -> Json:
     """What each round cost, how that was split, and how noisy its counts were.
 
-    Returns:
-        JSON: the measure ("epsilon" or "rho"), total, spent, lost, the rounds, and from how many other releases the
-        inferred data was made. Where privacy is only claimed, the rounds have what such noise would cost here, and the
-        total is theirs.
-
-    >>> from recoup import Box, KMeans, release
-    >>> transcript = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1)
-    >>> budget = content(transcript)
-    >>> len(budget["rounds"]), round(budget["rounds"][0]["share"], 6)
-    (5, 0.2)
+    Where privacy is only claimed, the rounds have what such noise would cost here, and the total is theirs.
     """
-    context = transcript.context
-    pure = context.budget_measure == "pure"
-    claimed = transcript.imported
+    context, claimed = transcript.context, transcript.imported
     total = float(sum(r.price.amount for r in transcript.rounds) if claimed else context.budget.amount)
     rounds = []
     for t, answered in enumerate(transcript.rounds, start=1):
@@ -44,7 +33,7 @@ def content(transcript: Transcript, inferred: InferredDataset | None = None) -> 
             }
         )
     return {
-        "measure": "epsilon" if pure else "rho",
+        "measure": "epsilon" if context.budget_measure == "pure" else "rho",
         "total": total,
         "spent": total if claimed else float(transcript.amount_spent),
         "epsilon": float(context.epsilon),
@@ -56,11 +45,8 @@ def content(transcript: Transcript, inferred: InferredDataset | None = None) -> 
     }
 
 
-def html(content: Json) -> Markup | None:
+def html(budget: Json) -> Markup:
     """What each round cost, on top of the rounds before it."""
-    budget = content["budget"]
-    if budget is None:
-        return None
     unit, lost = budget["measure"], None
     if budget["lost"] > 0:
         words = f"What was charged and lost in an interruption counts as spent: {unit} {figure(budget['lost'])}."

@@ -47,9 +47,8 @@ def content_of_model(centers: Array, bounds: list[dict[str, Any]]) -> Json:
     }
 
 
-def html(content: Json) -> Markup:
+def html(centers: Json) -> Markup:
     """All centres as one table."""
-    centers = content["centers"]
     spans = centers["spans"]
 
     def cell(row: Json, j: int) -> Markup:

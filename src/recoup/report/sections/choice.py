@@ -48,11 +48,8 @@ def content(result: Result, *, level: float | None = 0.9, random_state: Any = 0)
     }
 
 
-def html(content: Json) -> Markup | None:
+def html(choice: Json) -> Markup:
     """The curve for choosing K, with the suggestion and what it is worth."""
-    choice = content["choice"]
-    if choice is None:
-        return None
     chosen, suggested, most = choice["chosen"], _suggested(choice), choice["n_clusters"][-1]
     asked = f"{chosen} {'was' if chosen == 1 else 'were'} asked for."
     lead = f"{choice['sentence']} {asked} Another number costs no privacy: refit the same transcript."

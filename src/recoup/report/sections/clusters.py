@@ -33,13 +33,7 @@ _MOST_ROWS_IN_ALL = 1_200  # of all clusters together, so that a page stays read
 
 
 def content(result: Result) -> Json:
-    """The clusters, largest first, and the whole that they are compared with.
-
-    Returns:
-        JSON: the whole by column; which clusters may be nothing but noise; for each cluster its label (the one that
-        `predict` gives), size, share, a sentence, and rows of columns, those that differ most first where not all are
-        shown.
-    """
+    """The clusters, largest first and labelled as `predict` does, and the whole that they are compared with."""
     whole = _whole(result)
     shown = result.shown
     n_rows = min(_MOST_ROWS, max(3, _MOST_ROWS_IN_ALL // len(shown.clusters)))
@@ -165,21 +159,14 @@ def _sentence(cluster: Json, traits: list[Json], whole: list[Json], n_clusters: 
 
 
 def size_words(cluster: Json) -> str:
-    """The size of a cluster with its interval.
-
-    >>> size_words({"size": 1000.4, "size_low": 950.0, "size_high": 1050.0})
-    '1,000 (950 to 1,050)'
-    """
+    """The size of a cluster with its interval."""
     if cluster["size_low"] is None:
         return count(cluster["size"])
     return f"{count(cluster['size'])} ({count(cluster['size_low'])} to {count(cluster['size_high'])})"
 
 
-def html(content: Json) -> Markup | None:
+def html(profiles: Json) -> Markup:
     """What each cluster is like, largest first."""
-    profiles = content["profiles"]
-    if profiles is None:
-        return None
     whole, clusters = {of["column"]: of for of in profiles["whole"]}, profiles["clusters"]
     notes = []
     if profiles["n_rows"] < len(whole):

@@ -41,12 +41,7 @@ _MARKS = {"exact": "below"}
 
 
 def content(transcript: Transcript, data: InferredDataset) -> Json:
-    """The misfit of each round in units of its noise, with what noise alone would leave.
-
-    Returns:
-        JSON: for each block of each round its residual, the expected one, the range of chance, and a verdict; the
-        solver's certificate; the chains where a sampler ran.
-    """
+    """The misfit of each block of each round in units of its noise, with what noise alone would leave."""
     rows = []
     for t, name, n_values, value, low, high in fit_of_blocks(transcript, data.points, data.weights):
         verdict = "above" if value > high else "below" if value < low else "within"
@@ -105,11 +100,8 @@ def _chains(ran: Diagnostics | None) -> Json | None:
     }
 
 
-def html(content: Json) -> Markup | None:
+def html(fit: Json) -> Markup:
     """The misfit of each round against its noise, and the solver's own report."""
-    fit = content["fit"]
-    if fit is None:
-        return None
     worst = max((row["residual"] for row in fit["rows"]), default=0.0)
     chance = max((row["high"] for row in fit["rows"]), default=0.0)
     top = max(2.0 * fit["expected"], chance, min(1.1 * worst, _WIDEST_FIT))
@@ -144,9 +136,9 @@ def html(content: Json) -> Markup | None:
     )
 
 
-def chains_html(content: Json) -> Markup | None:
+def chains_html(fit: Json) -> Markup | None:
     """Trace, acceptance, effective sample size and R-hat, where a sampler ran."""
-    chains = None if content["fit"] is None else content["fit"]["chains"]
+    chains = fit["chains"]
     if chains is None:
         return None
     accepted = [share(part) for part in chains["acceptance"]]

@@ -59,12 +59,7 @@ _BEHIND = [("density", "inferred density"), ("answer", "noisy answer of the roun
 
 
 def content(result: Result, *, random_state: Any = 0) -> Json:
-    """The steps of the picture, positions encoded as parts of the bounds.
-
-    Returns:
-        JSON: the columns with their bounds and the view that the data fills; the final centres with intervals and the
-        answer before inference; a step for each round, at most twelve of them; and how much inference moved.
-    """
+    """The steps of the picture, at most twelve of them, with positions encoded as parts of the bounds."""
     transcript, domain = result.transcript, result.transcript.context.domain
     columns, clusters = result.shown
     final, n_rounds = domain.to_unit(result.centers), len(transcript.rounds)
@@ -269,11 +264,7 @@ def _base64(numbers: NDArray[Any]) -> str:
 
 
 def evenly_chosen(weights: Array, n: int) -> NDArray[np.int64]:
-    """Indices of n points that stand for weighted ones with equal weights: systematic resampling, without randomness.
-
-    >>> evenly_chosen(np.array([1.0, 3.0, 0.0]), 4)
-    array([0, 1, 1, 1])
-    """
+    """Indices of n points that stand for weighted ones with equal weights: resampled without randomness."""
     weights = np.maximum(weights, 0.0)
     total = weights.sum()
     if total <= 0:
@@ -282,12 +273,9 @@ def evenly_chosen(weights: Array, n: int) -> NDArray[np.int64]:
     return np.asarray(np.minimum(np.searchsorted(np.cumsum(weights), at), len(weights) - 1), dtype=np.int64)
 
 
-def html(content: Json) -> Markup | None:
+def html(at: Json, steps: Json | None) -> Markup:
     """The picture's frame and controls, and the centres as text; only these where there is no transcript."""
-    steps = content["map"]
-    if content["centers"] is None:
-        return None
-    table = centers.html(content)
+    table = centers.html(at)
     if steps is None:
         lead = "Only these centres were released; there is no transcript that could tell more."
         return section("picture", "The centres", lead, table)
@@ -306,7 +294,7 @@ def html(content: Json) -> Markup | None:
         "How the centres came about",
         join(_LEADS.get(steps["method"], _LEADS["other"]), _gain_words(steps["gain"])),
         element("figure", stage, _slider(steps), status, _options(steps), _key(steps), class_="map"),
-        folded("The centres as a table", table, opened=len(content["centers"]["rows"]) <= 10),
+        folded("The centres as a table", table, opened=len(at["rows"]) <= 10),
     )
 
 

@@ -42,9 +42,6 @@ def best_guess(epsilon: float, delta: float = 0.0) -> float:
     """How often at most somebody guesses right whether a record was in the table, at even odds beforehand.
 
     The bound is (e^epsilon + delta) / (1 + e^epsilon), whatever else is known.
-
-    >>> round(best_guess(1.0), 3), best_guess(0.0), best_guess(1000.0)
-    (0.731, 0.5, 1.0)
     """
     if epsilon > 700:
         return 1.0
@@ -70,22 +67,9 @@ def content(
     n_releases: int = 1,
     clusters: bool = True,
 ) -> Json:
-    """The privacy statement as the report says it.
+    """The privacy statement of a transcript, of several together, or of a model, as the report says it.
 
-    Args:
-        privacy: the statement of a transcript, of several together, or of a model.
-        n_records: the declared number of records, which is public.
-        lost: what a crash spent without an answer, as an epsilon or rho.
-        n_releases: how many releases the statement is of.
-        clusters: whether the page is about clusters.
-
-    Returns:
-        JSON: whether it is private; words; numbers, each with its meaning; the bounds; what is not covered.
-
-    >>> from recoup import Box, KMeans, release
-    >>> transcript = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1)
-    >>> content(transcript.privacy)["words"][0]
-    'Seeing all of this, nobody can tell for sure whether any one record was in the table: where both are ...'
+    `lost` is what a crash spent without an answer, as an epsilon or rho.
     """
     epsilon, delta = float(privacy["epsilon"]), float(privacy["delta"])
     noise = str(privacy["noise"])
@@ -223,9 +207,8 @@ def _not_covered(privacy: Mapping[str, Any], n_records: int | None, delta: float
     return [{"title": title, "text": text} for title, text in rows]
 
 
-def html(content: Json) -> Markup:
+def html(privacy: Json) -> Markup:
     """The promise in words and numbers, the bounds, and what is not covered."""
-    privacy = content["privacy"]
     first, *rest = privacy["words"]
     words = [element("p", first, class_="promise"), [element("p", text) for text in rest]]
     numbers = [(row["name"], join(row["value"], " ", element("small", row["meaning"]))) for row in privacy["numbers"]]

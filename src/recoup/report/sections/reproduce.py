@@ -29,13 +29,8 @@ def content(
 ) -> Json:
     """Versions, the transcript's checksum, and the lines that make the page again.
 
-    Args:
-        transcript: what was released.
-        inferred: what was inferred from it, or none.
-        answer: the variable that holds the answer in these lines; none if there is no answer.
-        level: the coverage of the intervals; none if there are none.
-        seed: of the report's own randomness.
-        exact: whether inference and refit used this seed too, so that the lines give the very same numbers.
+    `answer` is the variable that holds the answer in these lines; `exact` says whether inference and refit used the
+    report's seed too, so that the lines give the very same numbers.
     """
     method = "none" if inferred is None else inferred.method
     read, option = _READ.get(method, _READ["maxent"]).format(seed=seed), f"--method {method}"
@@ -74,11 +69,8 @@ def content(
     }
 
 
-def html(content: Json) -> Markup | None:
+def html(again: Json) -> Markup:
     """The lines that make the page again."""
-    again = content["reproduce"]
-    if again is None:
-        return None
     rows = [
         ("transcript", element("code", again["checksum"])),
         ("released with", f"Recoup {again['transcript_version']}"),
