@@ -41,6 +41,7 @@ CorrectionName = StrEnum("CorrectionName", ["component", "mixture"])
 in_privacy = partial(typer.Option, rich_help_panel="Privacy")
 in_run = partial(typer.Option, rich_help_panel="Algorithm")
 in_output = partial(typer.Option, rich_help_panel="Output")
+output = partial(in_output, "--output", "-o")
 
 
 # ---- choices ----
@@ -99,18 +100,13 @@ def _data_path(text: str) -> Path:
 
 
 DataPath = Annotated[
-    Path,
-    typer.Argument(
-        help="CSV, Parquet or Arrow: a file or a folder.", metavar="DATA", parser=_data_path, show_default=False
-    ),
+    Path, typer.Argument(help="CSV, Parquet or Arrow: a file or a folder.", metavar="DATA", parser=_data_path)
 ]
-Clusters = Annotated[int, typer.Option("--clusters", "-k", help="How many clusters.", show_default=False)]
-Epsilon = Annotated[str, in_privacy(help="The privacy budget.", metavar="NUMBER", show_default=False)]
+Clusters = Annotated[int, typer.Option("--clusters", "-k", help="How many clusters.")]
+Epsilon = Annotated[str, in_privacy(help="The privacy budget.", metavar="NUMBER")]
 Delta = Annotated[str, in_privacy(help="0: pure epsilon, Laplace noise. Above 0: Gaussian noise.", metavar="NUMBER")]
-Bounds = Annotated[str | None, in_privacy(help=_BOUNDS_HELP, metavar="BOUNDS", show_default=False)]
-LedgerPath = Annotated[
-    Path | None, in_privacy("--ledger", help="Charge this ledger before every answer.", show_default=False)
-]
+Bounds = Annotated[str | None, in_privacy(help=_BOUNDS_HELP, metavar="BOUNDS")]
+LedgerPath = Annotated[Path | None, in_privacy("--ledger", help="Charge this ledger before every answer.")]
 RecordsPerPerson = Annotated[int, in_privacy(help="How many records one person may hold.")]
 CsvDialect = Annotated[
     CsvDialectName,
@@ -123,12 +119,9 @@ SimulatedNoise = Annotated[
     bool, in_privacy("--simulated-noise", help="Seeded noise for experiments: the result is NOT PRIVATE.")
 ]
 DomainOption = Annotated[
-    DomainName,
-    in_run("--domain", help="auto and box leave records as they are; l1 is the paper's unit ball; l2."),
+    DomainName, in_run("--domain", help="auto and box leave records as they are; l1 is the paper's unit ball; l2.")
 ]
-DeclaredRecords = Annotated[
-    int | None, in_run("--n-records", help="A public guess of their number.", show_default=False)
-]
+DeclaredRecords = Annotated[int | None, in_run("--n-records", help="A public guess of their number.")]
 TranscribedAlgorithm = Annotated[
     str,
     choice(
@@ -136,14 +129,11 @@ TranscribedAlgorithm = Annotated[
         "auto is adaptive, or lloyd with --rounds; lloyd (DP-KMEANS); grid (EUGkM); or hybrid (grid, then lloyd).",
     ),
 ]
-LloydRounds = Annotated[int | None, in_run(help="How many rounds of lloyd (by default 5).", show_default=False)]
-Seed = Annotated[
-    int | None,
-    in_run(min=0, help="For initial centres and the like; it never reaches secure noise.", show_default=False),
-]
+LloydRounds = Annotated[int | None, in_run(help="How many rounds of lloyd (by default 5).")]
+Seed = Annotated[int | None, in_run(min=0, help="For initial centres and the like; it never reaches secure noise.")]
 # Fixed by default: the same transcript then gives the same answer every time.
 InferenceSeed = Annotated[int, in_run(min=0, help="Of inference and refit.")]
-TranscriptOutput = Annotated[Path, in_output("--output", "-o", help="The transcript to write.")]
+TranscriptOutput = Annotated[Path, output(help="The transcript to write.")]
 AsJson = Annotated[bool, in_output("--json", help="Print the result as JSON on standard output.")]
 Resume = Annotated[
     bool,

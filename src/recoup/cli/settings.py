@@ -209,7 +209,6 @@ ConfigFile = Annotated[
         metavar="FILE",
         callback=_use,
         is_eager=True,
-        show_default=False,
     ),
 ]
 

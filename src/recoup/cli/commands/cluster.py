@@ -6,7 +6,10 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from recoup._files import write_whole
 from recoup.cli import options
+from recoup.cli import output as out
+from recoup.cli.progress import Progress
 from recoup.cli.settings import ConfigFile, Declared, read_columns
 from recoup.errors import DoubtfulResult, ParameterError, RecoupError, TranscriptError
 
@@ -37,19 +40,12 @@ def cluster(
         ),
     ] = "auto",
     rounds: Annotated[
-        int | None,
-        options.in_run(help="How many rounds of lloyd (by default 5) or of privgene.", show_default=False),
+        int | None, options.in_run(help="How many rounds of lloyd (by default 5) or of privgene.")
     ] = None,
     postprocess: Annotated[str, options.choice("POSTPROCESS", "auto is maxent; none keeps the last iterate.")] = "auto",
     seed: options.Seed = None,
     output: Annotated[
-        Path | None,
-        options.in_output(
-            "--output",
-            "-o",
-            help="Write centers.csv and transcript.json, if there is one, into this folder.",
-            show_default=False,
-        ),
+        Path | None, options.output(help="Write centers.csv and transcript.json, if there is one, into this folder.")
     ] = None,
     resume: options.Resume = False,
     as_json: options.AsJson = False,
@@ -61,8 +57,6 @@ def cluster(
 
         recoup cluster people.csv -k 5 --epsilon 1 --bounds age=17:90,hours=1:99
     """
-    from recoup.cli import output as out
-    from recoup.cli.progress import Progress
     from recoup.curator.rivals import RIVALS
     from recoup.estimators import PrivateKMeans
 
@@ -129,9 +123,6 @@ def _planned_rounds(model: PrivateKMeans) -> tuple[int | None, bool]:
 
 
 def _write(folder: Path, model: PrivateKMeans) -> list[Path]:
-    from recoup._files import write_whole
-    from recoup.cli import output as out
-
     centers, transcript = folder / _CENTERS, folder / _TRANSCRIPT
     columns = [str(name) for name in model.feature_names_in_]
     write_whole(centers, out.csv_text(columns, model.cluster_centers_.tolist(), comment=out.mark(model.privacy_)))
@@ -143,8 +134,6 @@ def _write(folder: Path, model: PrivateKMeans) -> list[Path]:
 
 
 def _show(model: PrivateKMeans, declared: Declared, files: list[Path], as_json: bool) -> None:
-    from recoup.cli import output as out
-
     centers, marked = model.cluster_centers_, out.mark(model.privacy_)
     if as_json:
         out.print_json(

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recoup._files import write_whole
 from recoup.cli import options
+from recoup.cli import output as out
 
 if TYPE_CHECKING:
     from recoup.demo import TableResult
 
 
 def demo(
-    output: Annotated[Path, options.in_output("--output", "-o", help="The folder for reports and pictures.")] = Path(
-        "recoup-demo"
-    ),
+    output: Annotated[Path, options.output(help="The folder for reports and pictures.")] = Path("recoup-demo"),
     seed: Annotated[int, typer.Option(min=0, help="Of the generated tables and of the comparison.")] = 0,
     open_page: Annotated[bool, options.in_output("--open/--no-open", help="Open the comparison in a browser.")] = False,
     as_json: options.AsJson = False,
@@ -26,9 +26,6 @@ def demo(
     Takes less than a minute, downloads nothing. The releases use secure noise; the comparison looks at the data and so
     would not be published.
     """
-    from recoup._files import write_whole
-    from recoup.cli import output as out
-
     folder = options.writable_folder(output)
     out.say("Loading the kernels (the first run compiles them) ...")
     from recoup import demo as parts
@@ -68,7 +65,6 @@ def demo(
 
 
 def _show(results: list[TableResult]) -> None:
-    from recoup.cli import output as out
     from recoup.demo import COMPARISON_NOTE
     from recoup.demo_page import comparison
 

@@ -8,17 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from recoup.cli import options
+from recoup.cli import output as out
 from recoup.errors import TranscriptError
 
 
 def imported(
     source: Annotated[
         Path,
-        typer.Argument(
-            help="A JSON file with the queries, the noisy answers and the noise scales.",
-            metavar="FILE",
-            show_default=False,
-        ),
+        typer.Argument(help="A JSON file with the queries, the noisy answers and the noise scales.", metavar="FILE"),
     ],
     output: options.TranscriptOutput = Path("transcript.json"),
     as_json: options.AsJson = False,
@@ -29,7 +26,6 @@ def imported(
 
         recoup import foreign.json -o transcript.json
     """
-    from recoup.cli import output as out
     from recoup.imported import load_foreign
 
     transcript = load_foreign(source)

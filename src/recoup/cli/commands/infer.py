@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from recoup._files import write_whole
 from recoup.cli import options
+from recoup.cli import output as out
+from recoup.cli.progress import Progress
 from recoup.cli.settings import ConfigFile
 from recoup.errors import ParameterError, TranscriptError
 
@@ -24,16 +27,12 @@ def infer(
             help="A transcript, as `recoup cluster -o` or `recoup release` writes it; or several of one data set, "
             "which are read together.",
             metavar="TRANSCRIPT",
-            show_default=False,
         ),
     ],
     output: Annotated[
         Path | None,
-        options.in_output(
-            "--output",
-            "-o",
-            help="Write centers.csv (answers.json), inferred.parquet and diagnostics.json into this folder.",
-            show_default=False,
+        options.output(
+            help="Write centers.csv (answers.json), inferred.parquet and diagnostics.json into this folder."
         ),
     ] = None,
     clusters: Annotated[
@@ -81,11 +80,8 @@ def infer(
     """
     import numpy as np
 
-    from recoup._files import write_whole
     from recoup._random import seed_for
     from recoup.algorithms.base import column_names
-    from recoup.cli import output as out
-    from recoup.cli.progress import Progress
     from recoup.inference.evidence import evidence_of, joint_privacy, reasons_against
     from recoup.inference.infer import infer as read
     from recoup.inference.judge import doubtful, judge

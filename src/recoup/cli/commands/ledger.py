@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recoup._files import write_whole
 from recoup.cli import options
+from recoup.cli import output as out
 from recoup.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ app = typer.Typer(help="Make a privacy budget, see what was spent, export it.", 
 
 
 UnitKind = StrEnum("UnitKind", ["record", "line"])
-LedgerFile = Annotated[Path, typer.Argument(help="The ledger's file.", metavar="PATH", show_default=False)]
+LedgerFile = Annotated[Path, typer.Argument(help="The ledger's file.", metavar="PATH")]
 
 
 @app.command()
@@ -31,10 +33,7 @@ def create(
     delta: options.Delta = "0",
     records_per_person: Annotated[
         int | None,
-        typer.Option(
-            help="For whom it counts: how many records one person may hold. By default as the first release.",
-            show_default=False,
-        ),
+        typer.Option(help="For whom it counts: how many records one person may hold. By default as the first release."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -60,10 +59,7 @@ def declare(
     path: LedgerFile,
     records_per_person: Annotated[
         int,
-        typer.Option(
-            help="How many records one person may hold: the smallest that any release charged so far had.",
-            show_default=False,
-        ),
+        typer.Option(help="How many records one person may hold: the smallest that any release charged so far had."),
     ],
     kind: Annotated[
         UnitKind, typer.Option(help="What is counted; line where CSV is read by lines that are not records.")
@@ -92,10 +88,7 @@ def show(path: LedgerFile, as_json: options.AsJson = False) -> None:
 @app.command()
 def export(
     path: LedgerFile,
-    output: Annotated[
-        Path | None,
-        options.in_output("--output", "-o", help="Write here instead of standard output.", show_default=False),
-    ] = None,
+    output: Annotated[Path | None, options.output(help="Write here instead of standard output.")] = None,
     as_json: Annotated[
         bool, options.in_output("--json", help="Print it on standard output, also when it is written.")
     ] = False,
@@ -104,9 +97,6 @@ def export(
 
     Example: recoup ledger export budget.db -o budget.json
     """
-    from recoup._files import write_whole
-    from recoup.cli import output as out
-
     value = _existing(path).export()
     files: list[str] = []
     if output is not None:
@@ -126,8 +116,6 @@ def _existing(path: Path) -> Ledger:
 
 
 def _show(ledger: Ledger, as_json: bool) -> None:
-    from recoup.cli import output as out
-
     entries = ledger.entries()
     spent = entries[-1].spent_after if entries else 0
     epsilon, delta, unit = ledger.epsilon, ledger.delta, ledger.unit

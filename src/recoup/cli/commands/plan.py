@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recoup.cli import options
+from recoup.cli import output as out
 from recoup.cli.settings import ConfigFile
 from recoup.errors import ParameterError
 
@@ -19,7 +20,7 @@ _EXPECTED = ("expected_displacement", "expected_excess", "suggested_rounds", "re
 
 
 def plan(
-    columns: Annotated[int, typer.Option("--columns", "-d", help="How many columns.", show_default=False)],
+    columns: Annotated[int, typer.Option("--columns", "-d", help="How many columns.")],
     clusters: options.Clusters,
     epsilon: options.Epsilon,
     delta: options.Delta = "0",
@@ -31,8 +32,7 @@ def plan(
     excess: Annotated[
         float | None,
         options.in_run(
-            help="A wanted excess over non-private k-means, such as 0.05: say which epsilon or N reaches it.",
-            show_default=False,
+            help="A wanted excess over non-private k-means, such as 0.05: say which epsilon or N reaches it."
         ),
     ] = None,
     as_json: options.AsJson = False,
@@ -46,7 +46,6 @@ def plan(
         recoup plan --columns 10 -k 10 --epsilon 1 --n-records 100000
     """
     from recoup.algorithms.registry import clustering_named
-    from recoup.cli import output as out
     from recoup.domain import MAX_COLUMNS
 
     if not 1 <= columns <= MAX_COLUMNS:
@@ -89,8 +88,6 @@ def _needed(excess: float, clusters: int, context: Context) -> dict[str, float]:
 
 
 def _show(planned: Plan) -> None:
-    from recoup.cli import output as out
-
     context = planned.context
     pure = context.budget_measure == "pure"
     total = f"epsilon {float(planned.epsilon):.6g}" + ("" if pure else f" at delta {float(context.delta):g}")

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recoup.cli import options
+from recoup.cli import output as out
+from recoup.cli.progress import Progress
 from recoup.cli.settings import ConfigFile, read_columns
 
 if TYPE_CHECKING:
@@ -42,8 +44,6 @@ def release(
     from dataclasses import replace
 
     from recoup.algorithms.registry import clustering_named
-    from recoup.cli import output as out
-    from recoup.cli.progress import Progress
     from recoup.driver import release as drive
     from recoup.privacy.statement import COUNTED, NOT_COUNTED
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from recoup.cli import options
+from recoup.cli import output as out
+from recoup.cli.progress import Progress
 from recoup.cli.settings import ConfigFile
 from recoup.errors import ParameterError
 
@@ -16,31 +18,27 @@ def report(
     transcript: Annotated[
         list[Path],
         typer.Argument(
-            help="A transcript, as `recoup cluster -o` or `recoup release` writes it.",
-            metavar="TRANSCRIPT",
-            show_default=False,
+            help="A transcript, as `recoup cluster -o` or `recoup release` writes it.", metavar="TRANSCRIPT"
         ),
     ],
-    output: Annotated[Path, options.in_output("--output", "-o", help="The page to write.")] = Path("report.html"),
+    output: Annotated[Path, options.output(help="The page to write.")] = Path("report.html"),
     method: Annotated[
         str | None,
         options.choice(
             "METHOD-OR-NONE",
             "maxent (the default); mcmc; consistency for a transcript of lloyd; none keeps the last iterate.",
-            show_default=False,
         ),
     ] = None,
     inferred: Annotated[
         Path | None,
         options.in_run(
-            help="An inferred data set, as `recoup infer -o` writes it, to report on instead of inferring again.",
-            show_default=False,
+            help="An inferred data set, as `recoup infer -o` writes it, to report on instead of inferring again."
         ),
     ] = None,
     level: Annotated[float, options.in_run(help="The coverage of the intervals.")] = 0.9,
     intervals: Annotated[bool, options.in_run("--intervals/--no-intervals", help="Without them it is quicker.")] = True,
     seed: options.InferenceSeed = 0,
-    title: Annotated[str | None, options.in_output(help="Of the page; it is public.", show_default=False)] = None,
+    title: Annotated[str | None, options.in_output(help="Of the page; it is public.")] = None,
     as_json: options.AsJson = False,
     config_file: ConfigFile = None,
 ) -> None:
@@ -51,8 +49,6 @@ def report(
         recoup report out/transcript.json -o report.html
     """
     from recoup._random import seed_for
-    from recoup.cli import output as out
-    from recoup.cli.progress import Progress
     from recoup.inference.evidence import privacy_of
     from recoup.inference.infer import infer as read
     from recoup.inference.inferred import InferredDataset
