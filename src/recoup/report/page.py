@@ -19,18 +19,7 @@ from recoup.inference.inferred import InferredDataset
 from recoup.queries.base import Array
 from recoup.report.html import Markup, element, join, template_file
 from recoup.report.result import Json, population_of, result_of
-from recoup.report.sections import (
-    answer,
-    budget,
-    centers,
-    choice,
-    clusters,
-    fit,
-    hero,
-    picture,
-    privacy,
-    reproduce,
-)
+from recoup.report.sections import answer, budget, centers, choice, clusters, fit, hero, picture, privacy, reproduce
 from recoup.transcript.transcript import Transcript
 from recoup.version import __version__
 

@@ -6,7 +6,6 @@ import copy
 import json
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -78,10 +77,10 @@ def check_algorithm(
     KMeans keeps its contract: 18 checks in ... places.
     """
     recorder = Recorder(type(algorithm).__name__)
-    if recorder.run("protocol", "", lambda: check_protocol(algorithm, REQUIRED, "algorithm")):
+    if recorder.run("protocol", "", check_protocol, algorithm, REQUIRED, "algorithm"):
         completed(type(algorithm))
-        recorder.run("frozen", "", lambda: check_frozen(algorithm))
-        recorder.run("json", "", lambda: check_json(algorithm, ALGORITHMS, algorithm_from_json))
+        recorder.run("frozen", "", check_frozen, algorithm)
+        recorder.run("json", "", check_json, algorithm, ALGORITHMS, algorithm_from_json)
         for i, (name, place) in enumerate(named_domains(domain, n_columns).items()):
             # Wider balls are there for the bounds that queries declare: one kind of noise and one table will do.
             brief = domain is None and i >= _FULL_DOMAINS
@@ -111,12 +110,12 @@ class _Terms:
             drive, noise = self.drive(name, table)
             where = f"{self.where}, on {name}"
             if drive.finished:
-                self.recorder.run("whole budget", where, partial(_whole_budget, drive))
-                self.recorder.run("estimate", where, partial(_estimate, drive))
+                self.recorder.run("whole budget", where, _whole_budget, drive)
+                self.recorder.run("estimate", where, _estimate, drive)
             if i == 0:
-                self.recorder.run("next request", where, partial(_pure, drive))
+                self.recorder.run("next request", where, _pure, drive)
                 if drive.finished:
-                    self.recorder.run("equal draws", where, partial(_neighbours, drive, table, noise))
+                    self.recorder.run("equal draws", where, _neighbours, drive, table, noise)
                     try_refit(self.recorder, drive, where, tolerance=refit_tolerance, with_inference=with_inference)
 
     def drive(self, name: str, table: Array) -> tuple[Drive, RecordedNoise]:
@@ -124,7 +123,7 @@ class _Terms:
         drive, noise = Drive(self.algorithm, self.context), RecordedNoise(self.seed)
         where = f"{self.where}, on {name}"
         self.recorder.tried("budget")
-        self.recorder.run("requests", where, partial(drive.run, table, noise))
+        self.recorder.run("requests", where, drive.run, table, noise)
         if len(table) > _FEW_RECORDS:
             self._queries(drive, where)
         return drive, noise
@@ -246,11 +245,11 @@ def try_refit(recorder: Recorder, drive: Drive, where: str, *, tolerance: float,
     """Try what an algorithm offers beyond asking; nothing, if it offers nothing."""
     if not drive.algorithm.can_refit:
         return
-    if not drive.algorithm.has_centers and recorder.run("support", where, lambda: _support(drive)):
-        recorder.run("refit", where, lambda: _refit(drive))
-        recorder.run("weights", where, lambda: _weights(drive, tolerance))
+    if not drive.algorithm.has_centers and recorder.run("support", where, _support, drive):
+        recorder.run("refit", where, _refit, drive)
+        recorder.run("weights", where, _weights, drive, tolerance)
     if with_inference and drive.is_registered and is_registered(drive.algorithm, ALGORITHMS):
-        recorder.run("inference", where, lambda: _inference(drive))
+        recorder.run("inference", where, _inference, drive)
 
 
 def seen_of(drive: Drive) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def check_query(
     True
     """
     recorder = Recorder(type(query).__name__)
-    if recorder.run("protocol", "", lambda: check_protocol(query, QUERY_NAMES, "query")):
+    if recorder.run("protocol", "", check_protocol, query, QUERY_NAMES, "query"):
         for name, place in named_domains(domain, query.n_columns).items():
             try_query(recorder, query, place, f"In the {name}", random_state=random_state)
     return recorder.report(raise_on_failure)
@@ -98,7 +98,7 @@ def try_query(
     trial = _Trial(
         query, domain, np.concatenate([extreme_records(domain, rng), random_records(domain, _N_RANDOM, rng)])
     )
-    recorder.run("frozen", where, lambda: check_frozen(query))
+    recorder.run("frozen", where, check_frozen, query)
     if not recorder.run("sizes", where, trial.sizes):
         return
     recorder.run("json", where, trial.json)
@@ -108,8 +108,8 @@ def try_query(
     # Where numbers are not finite there is nothing to compare.
     if recorder.run("finite", where, trial.finite):
         recorder.run("claims", where, trial.claims)
-        recorder.run("sensitivity", where, lambda: trial.sensitivity(split, rng))
-        recorder.run("integer total", where, lambda: trial.integer_total(split))
+        recorder.run("sensitivity", where, trial.sensitivity, split, rng)
+        recorder.run("integer total", where, trial.integer_total, split)
 
 
 @dataclass(slots=True)

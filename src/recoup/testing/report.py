@@ -113,14 +113,14 @@ class Recorder:
     places: dict[str, int] = field(default_factory=dict)
     broken: dict[str, list[str]] = field(default_factory=dict)
 
-    def run(self, name: str, where: str, check: Callable[[], None]) -> bool:
-        """Try one check in one place; an error of the code under test counts as broken."""
+    def run(self, name: str, where: str, check: Callable[..., None], *given: Any) -> bool:
+        """Try one check of something in one place; an error of the code under test counts as broken."""
         self.tried(name)
         try:
             # Warnings are looked at by one check of their own; in the others they would hide what is wrong.
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                check()
+                check(*given)
         except Broken as found:
             self._add(found.check or name, where, str(found))
         except Exception as error:  # the code under test may raise anything

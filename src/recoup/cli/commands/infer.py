@@ -82,10 +82,10 @@ def infer(
 
     from recoup._random import seed_for
     from recoup.algorithms.base import column_names
-    from recoup.inference.evidence import evidence_of, joint_privacy, reasons_against
+    from recoup.inference.evidence import joint_privacy
     from recoup.inference.infer import infer as read
     from recoup.inference.judge import doubtful, judge
-    from recoup.report.sections.answer import answer_of, has_clusters, inferred_in_short, named_answer
+    from recoup.report.sections.answer import answer_of, has_clusters, inferred_in_short, named_answer, warnings_of
     from recoup.transcript.transcript import Transcript
 
     released = [Transcript.load(path) for path in transcript]
@@ -125,7 +125,6 @@ def infer(
     centers = None if first is None else np.array(answers[released.index(first)].values)
     columns = column_names(released[0].context.domain)
     doubts = doubtful(released, centers, inferred)
-    reasons = reasons_against(evidence_of(released))
     diagnostics = {} if inferred.diagnostics is None else inferred.diagnostics.to_json()
     privacy = joint_privacy(released)
     files: list[Path] = []
@@ -146,8 +145,8 @@ def infer(
     out.say(out.privacy_sentence(privacy))
     verdict = judge(released, inferred, centers)
     out.say_verdict(verdict)
-    for reason in reasons:
-        out.say(f"{reason[0].upper()}{reason[1:]}")
+    for reason in warnings_of(released):
+        out.say(reason)
     by = f"by {method}, {out.mark(privacy)}".removesuffix(", ")
     if as_json:
         out.print_json(

@@ -5,6 +5,7 @@ A mixture, a regression, components, an algorithm of a user's own, or rounds tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,9 +43,9 @@ def answer_of(
     return refit(transcript, inferred, n_clusters=n_clusters, random_state=random_state)
 
 
-def warnings_of(transcript: Transcript) -> list[str]:
-    """Why the algorithm itself would not infer from what it released, as sentences; none most often."""
-    return [f"{reason[0].upper()}{reason[1:]}" for reason in reasons_against(evidence_of(transcript))]
+def warnings_of(released: Transcript | Sequence[Transcript]) -> list[str]:
+    """Why the algorithms themselves would not infer from what they released, as sentences; none most often."""
+    return [f"{reason[0].upper()}{reason[1:]}" for reason in reasons_against(evidence_of(released))]
 
 
 class Labels(NamedTuple):

@@ -10,20 +10,7 @@ from numpy.typing import NDArray
 from recoup.inference.judge import doubtful
 from recoup.maxent.measure import weighted_quantile
 from recoup.queries.base import Array
-from recoup.report.html import (
-    Markup,
-    band,
-    count,
-    element,
-    in_units,
-    join,
-    legend,
-    listed,
-    mark,
-    section,
-    share,
-    track,
-)
+from recoup.report.html import Markup, band, count, element, in_units, join, legend, listed, mark, section, share, track
 from recoup.report.result import Json, Result, finite_or_none
 
 # In standard deviations of the whole: from where on a centre counts as different, and as very different.
