@@ -89,10 +89,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def __init_subclass__(cls, **given: Any) -> None:
         """Complete the documentation of a subclass."""
         super().__init_subclass__(**given)
-        own, found, rest = (cls.__doc__ or "").partition("\n\n    Attributes:")
+        own, heading, rest = (cls.__doc__ or "").partition("\n\n    Attributes:")
         attributes, guarantees, rest = rest.partition("\n\n    Guarantees:")
-        if found and guarantees:
-            cls.__doc__ = own + _PARAMETERS + found + attributes + _ATTRIBUTES + guarantees + rest
+        if heading and guarantees:
+            cls.__doc__ = own + _PARAMETERS + heading + attributes + _ATTRIBUTES + guarantees + rest
 
     def _store(self, given: Mapping[str, Any]) -> None:
         """Keep every parameter of `__init__` under its own name and unread, as scikit-learn asks for."""

@@ -40,7 +40,7 @@ _SECTIONS: tuple[tuple[str, str, Callable[..., Markup | None], tuple[str, ...]],
 
 def report_content(
     transcript: Transcript,
-    found: Array | None,
+    fitted: Array | None,
     inferred: InferredDataset | None = None,
     *,
     level: float | None = 0.9,
@@ -60,7 +60,7 @@ def report_content(
             "that recoup.infer made of several."
         )
     clustered, n_columns = answer.has_clusters(transcript), transcript.context.domain.n_columns
-    if clustered and found is None:
+    if clustered and fitted is None:
         raise ParameterError("a report about clusters needs their centres: give what recoup.refit returns.")
     if not transcript.rounds:
         raise ParameterError("the transcript has no rounds: nothing was released that a report could show.")
@@ -71,8 +71,8 @@ def report_content(
         )
     spending = budget.content(transcript, inferred)
     promise = privacy.content_of(transcript, inferred, lost=spending["lost"], clusters=clustered)
-    if clustered and found is not None:
-        result = result_of(transcript, found, inferred, level=level, random_state=seed)
+    if clustered and fitted is not None:
+        result = result_of(transcript, fitted, inferred, level=level, random_state=seed)
         data = result.population if inferred is None else inferred
         n_clusters, n_records = len(result.centers), float(result.sizes.sum())
         about = {
@@ -85,14 +85,14 @@ def report_content(
         data = population_of(transcript, random_state=seed) if inferred is None else inferred
         n_clusters, n_records, level = None, data.n_records, None
         about = dict.fromkeys(("map", "choice", "profiles", "centers"))
-        about["answer"] = answer.content(transcript, found, inferred, seed=seed)
-    variable = "centers" if clustered else None if found is None else "answer"
+        about["answer"] = answer.content(transcript, fitted, inferred, seed=seed)
+    variable = "centers" if clustered else None if fitted is None else "answer"
     return {
         "format": "recoup-report",
         "title": title or hero.title(transcript, n_clusters, private=promise["private"]),
         "private": promise["private"],
         "version": __version__,
-        "verdict": hero.verdict(transcript, inferred, found if clustered else None),
+        "verdict": hero.verdict(transcript, inferred, fitted if clustered else None),
         "summary": hero.summary(transcript, inferred, n_clusters=n_clusters, n_records=n_records),
         "privacy": promise,
         "budget": spending,
@@ -103,19 +103,19 @@ def report_content(
 
 
 def model_content(
-    privacy_statement: Mapping[str, Any], found: Array, *, algorithm: str, title: str | None = None
+    privacy_statement: Mapping[str, Any], fitted: Array, *, algorithm: str, title: str | None = None
 ) -> Json:
     """What can be said where only centres were released: the keys of `report_content`, most of them none."""
     promise = privacy.content(privacy_statement)
     bounds = promise["bounds"]
     return {
         "format": "recoup-report",
-        "title": title or hero.clusters_title(len(found), len(bounds), private=promise["private"]),
+        "title": title or hero.clusters_title(len(fitted), len(bounds), private=promise["private"]),
         "private": promise["private"],
         "version": __version__,
         "verdict": None,
         "summary": {
-            "n_clusters": len(found),
+            "n_clusters": len(fitted),
             "n_columns": len(bounds),
             "n_records": None,
             "n_rounds": None,
@@ -123,7 +123,7 @@ def model_content(
             "method": "none: only the centres were released, and there is no transcript to infer from",
         },
         "privacy": promise,
-        "centers": centers.content_of_model(found, bounds),
+        "centers": centers.content_of_model(fitted, bounds),
         **dict.fromkeys(("budget", "map", "choice", "profiles", "fit", "reproduce")),
     }
 

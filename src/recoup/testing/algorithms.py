@@ -16,7 +16,7 @@ from recoup.domain import Domain
 from recoup.inference.infer import infer
 from recoup.inference.refit import refit
 from recoup.queries.base import Array
-from recoup.testing.drive import Drive, RecordedNoise, ReplayedNoise, harmless
+from recoup.testing.drive import Drive, RecordedNoise, ReplayedNoise, generator_after
 from recoup.testing.queries import named_domains, try_query
 from recoup.testing.records import tables
 from recoup.testing.report import (
@@ -215,8 +215,8 @@ def _neighbours(drive: Drive, table: Array, noise: RecordedNoise) -> None:
         again = Drive(drive.algorithm, drive.context)
         try:
             again.run(other, ReplayedNoise(noise))
-        except Broken as found:
-            raise Broken(f"{name} and the same noisy answers, {found}. {hint}") from None
+        except Broken as broken:
+            raise Broken(f"{name} and the same noisy answers, {broken}. {hint}") from None
         if [_described(request) for request in again.requests] != [_described(request) for request in drive.requests]:
             raise Broken(f"{name} and the same noisy answers, other queries or shares are asked for. {hint}")
         now = seen_of(again)
@@ -271,11 +271,11 @@ def seen_of(drive: Drive) -> dict[str, Any]:
 
 
 def _points(drive: Drive, n: int = _N_POINTS) -> Array:
-    return drive.algorithm.support(drive.context, tuple(drive.rounds), n, harmless(0))
+    return drive.algorithm.support(drive.context, tuple(drive.rounds), n, generator_after(0))
 
 
 def _answer(drive: Drive, points: Array, weights: Array) -> Array:
-    return drive.algorithm.refit(drive.context, tuple(drive.rounds), points.copy(), weights.copy(), harmless(1))
+    return drive.algorithm.refit(drive.context, tuple(drive.rounds), points.copy(), weights.copy(), generator_after(1))
 
 
 def _support(drive: Drive) -> None:
@@ -317,7 +317,7 @@ def _refit(drive: Drive) -> None:
         if not np.isfinite(drive.algorithm.in_user_units(drive.context, answer)).all():
             raise Broken(f"on {name}, in_user_units makes of a finite answer one that is not.")
     given, mass = points.copy(), weights.copy()
-    drive.algorithm.refit(drive.context, tuple(drive.rounds), given, mass, harmless(1))
+    drive.algorithm.refit(drive.context, tuple(drive.rounds), given, mass, generator_after(1))
     if not (np.array_equal(given, points) and np.array_equal(mass, weights)):
         raise Broken("refit changes the points or weights it is given. Work on copies.")
 

@@ -97,7 +97,7 @@ class Drive:
     def ask(self, n: int, *, algorithm: Algorithm | None = None, rounds: Sequence[Round] | None = None) -> Any:
         """The request after n rounds, of this algorithm or of a copy, from these rounds or from equal ones."""
         given = tuple((self.rounds if rounds is None else rounds)[:n])
-        return (algorithm or self.algorithm).next_request(self.context, given, harmless(n))
+        return (algorithm or self.algorithm).next_request(self.context, given, generator_after(n))
 
     def estimate(self) -> Array:
         """The algorithm's own answer."""
@@ -141,6 +141,6 @@ class Drive:
             )
 
 
-def harmless(n: int) -> np.random.Generator:
+def generator_after(n: int) -> np.random.Generator:
     """A fresh generator for the request after n rounds: the same one whenever it is asked for."""
     return np.random.default_rng([17, n])

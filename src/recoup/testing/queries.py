@@ -244,8 +244,8 @@ class _Trial:
 
     def sensitivity(self, split: Mapping[str, Fraction] | None, rng: np.random.Generator) -> None:
         query, bounds = self.query, self.query.sensitivity(self.domain)
-        found = worst_records(query, self.domain, bounds, self.x, rng)
-        candidates = np.concatenate([found, self.x])
+        worst = worst_records(query, self.domain, bounds, self.x, rng)
+        candidates = np.concatenate([worst, self.x])
         rows = query.contribution(candidates.copy())
         ratios = block_ratios(rows, bounds)
         if not np.isfinite(ratios).all():
@@ -253,7 +253,7 @@ class _Trial:
         i, goal = np.unravel_index(int(ratios.argmax()), ratios.shape)
         if ratios[i, goal] > 1.0 + _ROOM:
             raise Broken(_beyond(candidates[i], bounds, int(goal), float(ratios[i, goal])))
-        _check_integers(query, candidates[: len(found)], bounds, split)
+        _check_integers(query, candidates[: len(worst)], bounds, split)
 
     def integer_total(self, split: Mapping[str, Fraction] | None) -> None:
         query, bounds = self.query, self.query.sensitivity(self.domain)

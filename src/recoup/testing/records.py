@@ -138,8 +138,8 @@ def worst_records(
 
 
 def _heights(query: Query, x: Array, sensitivity: Sensitivity, goals: NDArray[np.int64]) -> Array:
-    found = block_ratios(query.contribution(x.copy()), sensitivity)[np.arange(len(x)), goals]
-    return np.where(np.isnan(found), np.inf, found)
+    heights = block_ratios(query.contribution(x.copy()), sensitivity)[np.arange(len(x)), goals]
+    return np.where(np.isnan(heights), np.inf, heights)
 
 
 def _moves(columns: NDArray[np.int64], slopes: Array, rng: np.random.Generator) -> Array:

@@ -121,8 +121,8 @@ class Recorder:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 check(*given)
-        except Broken as found:
-            self._add(found.check or name, where, str(found))
+        except Broken as broken:
+            self._add(broken.check or name, where, str(broken))
         except Exception as error:  # the code under test may raise anything
             self._add(name, where, f"{_place(error)} raised {type(error).__name__}: {error}")
         else:
@@ -139,7 +139,7 @@ class Recorder:
 
     def report(self, raise_on_failure: bool) -> Report:
         """Put everything together, and raise if asked to."""
-        found = Report(
+        report = Report(
             subject=self.subject,
             checks=tuple(
                 Check(name=name, rule=rule, passed=name not in self.broken, n_places=self.places[name], message=text)
@@ -148,9 +148,9 @@ class Recorder:
                 for text in [_summary(self.broken.get(name, []))]
             ),
         )
-        if raise_on_failure and not found.passed:
-            raise ContractViolation(found)
-        return found
+        if raise_on_failure and not report.passed:
+            raise ContractViolation(report)
+        return report
 
 
 def _summary(messages: list[str]) -> str:

@@ -57,8 +57,8 @@ def plan(
     entry = clustering_named(chosen)[0]
     if entry.plan is None:
         raise ParameterError(f"--algorithm {chosen} has no plan: nothing is known of it before it runs.")
-    told = {} if rounds is None or entry.plans_rounds else {"n_rounds": rounds}
-    planned = entry.plan(context, n_clusters=clusters, **told)
+    n_rounds_asked = {} if rounds is None or entry.plans_rounds else {"n_rounds": rounds}
+    planned = entry.plan(context, n_clusters=clusters, **n_rounds_asked)
     needed = {} if excess is None else _needed(excess, clusters, context)
     if as_json:
         out.print_json(_as_json(planned) | {"records_needed": None, "epsilon_needed": None} | needed)

@@ -48,8 +48,8 @@ def release(
     from recoup.privacy.statement import COUNTED, NOT_COUNTED
 
     budget = options.read_budget(epsilon, delta)
-    entry, told = clustering_named(algorithm, rounds)
-    asked = entry.kind(n_clusters=clusters, **told)  # type: ignore[call-arg]
+    entry, n_rounds_asked = clustering_named(algorithm, rounds)
+    asked = entry.kind(n_clusters=clusters, **n_rounds_asked)  # type: ignore[call-arg]
     declared = options.declared_domain(domain, read_columns(bounds).bounds)
     terms = options.terms(declared, *budget, n_records, records_per_person)
     charged = options.existing_ledger(ledger)
