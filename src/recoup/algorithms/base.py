@@ -9,13 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from recoup.domain import Domain, uniform_points
 from recoup.errors import ParameterError
-from recoup.maxent.support import first_support
+from recoup.maxent.clusters import WeightedPoints
+from recoup.maxent.measure import total_of
+from recoup.maxent.support import drawn_support
 from recoup.queries.base import Array, FieldsAsJson
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
@@ -23,13 +25,6 @@ from recoup.transcript.round import Round
 REQUIRED = ("type_name", "next_request", "estimate", "to_json", "from_json")
 _LONGEST_NAME = 200
 _Kind = TypeVar("_Kind", bound=type)
-
-
-class Weighted(NamedTuple):
-    """Inferred data in the unit domain."""
-
-    points: Array
-    weights: Array
 
 
 class Algorithm(ABC):
@@ -98,7 +93,7 @@ class Algorithm(ABC):
 
     def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
         """Points of the unit domain where records may lie, (n_points, d), from released values alone."""
-        return first_support(context, rounds, n_points, rng)
+        return drawn_support(context, rounds, n_points, rng, total=total_of(context, rounds))
 
     @property
     def can_refit(self) -> bool:
@@ -119,7 +114,7 @@ class Algorithm(ABC):
         """The names of the rows and of the columns of its answer in the user's units; none for numbers."""
         return None
 
-    def answer_note(self, context: Context, rounds: Sequence[Round], answer: Array, data: Weighted | None) -> str:
+    def answer_note(self, context: Context, rounds: Sequence[Round], answer: Array, data: WeightedPoints | None) -> str:
         """What a reader of its answer has to know, from the rounds, or from the inferred data it was refitted on."""
         return ""
 

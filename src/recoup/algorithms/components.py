@@ -20,7 +20,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from recoup._validate import whole_number
-from recoup.algorithms.base import Algorithm, Weighted, column_names
+from recoup.algorithms.base import Algorithm, column_names
 from recoup.algorithms.second_moments import (
     Explained,
     Spread,
@@ -37,6 +37,7 @@ from recoup.algorithms.second_moments import (
 )
 from recoup.domain import Domain
 from recoup.errors import ParameterError
+from recoup.maxent.clusters import WeightedPoints
 from recoup.queries.base import MAX_SIZE, Array
 from recoup.queries.moments import MomentsQuery, PowerQuery
 from recoup.transcript.context import Context, Request
@@ -89,7 +90,7 @@ class _Components(Algorithm):
         return np.concatenate([context.domain.from_unit(answer[:1]), answer[1:]])
 
     def explained(
-        self, context: Context, rounds: Sequence[Round], components: Array, data: Weighted | None
+        self, context: Context, rounds: Sequence[Round], components: Array, data: WeightedPoints | None
     ) -> Explained:
         """The variance along components, of the inferred data if there is some, else as released."""
         if data is None:
@@ -101,7 +102,7 @@ class _Components(Algorithm):
         """The mean, then the components, by columns."""
         return ["mean", *(f"component {i}" for i in range(1, self.n_components + 1))], column_names(context.domain)
 
-    def answer_note(self, context: Context, rounds: Sequence[Round], answer: Array, data: Weighted | None) -> str:
+    def answer_note(self, context: Context, rounds: Sequence[Round], answer: Array, data: WeightedPoints | None) -> str:
         """In which units the rows are, and how much variance the components explain."""
         parts = ", ".join(
             f"component {i} {variance:.3g} ({100 * ratio:.0f} %)"

@@ -126,10 +126,39 @@ class LogisticRegression(Algorithm):
         return _SLACKS[-1] * total * 0.5 * _reach(context, 2)
 
     def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
-        """Features where all gradients together pull them, each point once with either label."""
-        unit = total_of(context, rounds) * 0.5 * _reach(context, 2)
-        slacks = [part * unit for part in _SLACKS[:-1]]
-        return tilted_support(context, rounds, n_points, rng, pseudo_records=self.pseudo_records, slacks=slacks)
+        """Points where labelled records may lie: all features once with either label, the second half positive.
+
+        Real columns crowd: amounts lie within a hundredth of their range above its lower end. Of uniform points in many
+        columns none lies there, so no weights on them explain what was released. The measure that is sought is a tilted
+        uniform one, close to a product of exponential densities. So each pass explains the rounds on a few points, and
+        the next points are drawn from the exponential densities with the means that were found. The first passes take
+        answers for less exact than they are, by their slack: a support that is still far away would otherwise be torn
+        to its edge by what it cannot explain.
+        """
+
+        def support(n: int, last: Measure | None) -> Array:
+            means, share = np.zeros((2, context.domain.n_columns - 1)), 0.5
+            if last is not None:
+                positive = last.points[:, -1] >= 0.0
+                of_class = np.stack([last.weights * ~positive, last.weights * positive])
+                masses = np.maximum(of_class.sum(axis=1), 1e-300)
+                means = of_class @ last.points[:, :-1] / masses[:, None]
+                share = float(np.clip(masses[1] / masses.sum(), _FEWEST_OF_A_CLASS, 1.0 - _FEWEST_OF_A_CLASS))
+            return _drawn(context, means, share, n, rng)
+
+        total, n_few = total_of(context, rounds), min(n_points, _POINTS_OF_A_PASS)
+        slacks = [part * (total * 0.5 * _reach(context, 2)) for part in _SLACKS[:-1]]
+        if not rounds or not slacks:
+            return support(n_points, None)
+        problem = Problem(
+            context=context,
+            rounds=rounds,
+            total=total,
+            temperature=self.pseudo_records / total,
+            support=support,
+            passes=[Pass(n_points=n_few, max_steps=_STEPS_OF_A_PASS, slack=slack) for slack in slacks],
+        )
+        return support(n_points, maxent(problem))
 
     def refit(
         self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
@@ -274,49 +303,6 @@ def _reach(context: Context, norm: int) -> float:
     d = context.domain.n_columns - 1
     longest = min(context.domain.sum_bound(norm), float(d) if norm == 1 else float(np.sqrt(d)))
     return 1.0 + longest if norm == 1 else float(np.sqrt(1.0 + longest**2))
-
-
-def tilted_support(
-    context: Context,
-    rounds: Sequence[Round],
-    n_points: int,
-    rng: np.random.Generator,
-    *,
-    pseudo_records: float,
-    slacks: Sequence[float],
-) -> Array:
-    """Points where labelled records may lie: all features once with either label, the second half positive.
-
-    Real columns crowd: amounts lie within a hundredth of their range above its lower end. Of uniform points in many
-    columns none lies there, so no weights on them explain what was released. The measure that is sought is a tilted
-    uniform one, close to a product of exponential densities. So each pass explains the rounds on a few points, and the
-    next points are drawn from the exponential densities with the means that were found. The first passes take answers
-    for less exact than they are, by their slack: a support that is still far away would otherwise be torn to its edge
-    by what it cannot explain.
-    """
-
-    def support(n: int, last: Measure | None) -> Array:
-        means, share = np.zeros((2, context.domain.n_columns - 1)), 0.5
-        if last is not None:
-            positive = last.points[:, -1] >= 0.0
-            of_class = np.stack([last.weights * ~positive, last.weights * positive])
-            masses = np.maximum(of_class.sum(axis=1), 1e-300)
-            means = of_class @ last.points[:, :-1] / masses[:, None]
-            share = float(np.clip(masses[1] / masses.sum(), _FEWEST_OF_A_CLASS, 1.0 - _FEWEST_OF_A_CLASS))
-        return _drawn(context, means, share, n, rng)
-
-    if not rounds or not slacks:
-        return support(n_points, None)
-    total, n_few = total_of(context, rounds), min(n_points, _POINTS_OF_A_PASS)
-    problem = Problem(
-        context=context,
-        rounds=rounds,
-        total=total,
-        temperature=pseudo_records / total,
-        support=support,
-        passes=[Pass(n_points=n_few, max_steps=_STEPS_OF_A_PASS, slack=slack) for slack in slacks],
-    )
-    return support(n_points, maxent(problem))
 
 
 def _drawn(context: Context, means: Array, share: float, n_points: int, rng: np.random.Generator) -> Array:

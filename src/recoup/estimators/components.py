@@ -10,12 +10,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from recoup._validate import choice, whole_number
-from recoup.algorithms.base import Algorithm, Weighted
+from recoup.algorithms.base import Algorithm
 from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width, plan_components
 from recoup.algorithms.registry import choices
 from recoup.domain import Domain
 from recoup.errors import DataError, ParameterError
 from recoup.estimators.base import Prepared, PrivateEstimator
+from recoup.maxent.clusters import WeightedPoints
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.price import as_fraction
 from recoup.queries.base import Array
@@ -115,7 +116,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         assert isinstance(algorithm, CovariancePCA | PowerPCA)
         self.mean_, self.components_ = answer[0], answer[1:]
         transcript, inferred = self.transcript_, self.inferred_
-        data = None if inferred is None else Weighted(self._domain.to_unit(inferred.points), inferred.weights)
+        data = None if inferred is None else WeightedPoints(self._domain.to_unit(inferred.points), inferred.weights)
         variances = algorithm.explained(transcript.context, transcript.rounds, self.components_, data)
         self.explained_variance_, self.explained_variance_ratio_ = variances
         self._n_features_out = len(self.components_)

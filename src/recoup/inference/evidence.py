@@ -71,14 +71,7 @@ class Evidence:
 def evidence_of(transcripts: Transcript | Sequence[Transcript]) -> Evidence:
     """Read one transcript, or several; that all of them came from one data set is the caller's to know."""
     if isinstance(transcripts, Transcript):
-        part = _part(transcripts)
-        return Evidence(
-            context=part.context,
-            parts=(part,),
-            simulated=transcripts.simulated,
-            privacy=transcripts.privacy,
-            sources=(fingerprint(transcripts),),
-        )
+        transcripts = [transcripts]
     if isinstance(transcripts, str | bytes) or not isinstance(transcripts, Sequence):
         raise ParameterError(f"transcript is a {type(transcripts).__name__}: give a recoup.Transcript or a list.")
     for item in transcripts:
@@ -86,25 +79,29 @@ def evidence_of(transcripts: Transcript | Sequence[Transcript]) -> Evidence:
             raise ParameterError(f"the list holds a {type(item).__name__}: give transcripts of one data set.")
     if not transcripts:
         raise ParameterError("the list of transcripts is empty: give at least one.")
-    if len(transcripts) == 1:
-        return evidence_of(transcripts[0])
-    _check_same_terms(transcripts)
-    parts = tuple(_part(item) for item in transcripts)
-    laws = {part.context.mechanism for part in parts}
-    shared = Context(
-        domain=parts[0].context.domain,
-        epsilon=sum((part.context.epsilon for part in parts), Fraction(0)),
-        delta=sum((part.context.delta for part in parts), Fraction(0)),
-        mechanism="gaussian" if laws == {"gaussian"} else "laplace",
-        n_records=max((p.context.n_records for p in parts if p.context.n_records is not None), default=None),
-        records_per_person=parts[0].context.records_per_person,
+    privacy = joint_privacy(transcripts)
+    parts = tuple(
+        Part(context=item.context, algorithm=algorithm_from_json(item.algorithm), rounds=item.rounds)
+        for item in transcripts
     )
     return Evidence(
-        context=shared,
+        context=parts[0].context if len(parts) == 1 else _shared_terms([part.context for part in parts]),
         parts=parts,
         simulated=any(item.simulated for item in transcripts),
-        privacy=PrivacyStatement.together([item.privacy for item in transcripts]),
+        privacy=privacy,
         sources=tuple(fingerprint(item) for item in transcripts),
+    )
+
+
+def _shared_terms(terms: Sequence[Context]) -> Context:
+    """What several releases are together: their budgets added up, and the largest number of records declared."""
+    return Context(
+        domain=terms[0].domain,
+        epsilon=sum((context.epsilon for context in terms), Fraction(0)),
+        delta=sum((context.delta for context in terms), Fraction(0)),
+        mechanism="gaussian" if {context.mechanism for context in terms} == {"gaussian"} else "laplace",
+        n_records=max((context.n_records for context in terms if context.n_records is not None), default=None),
+        records_per_person=terms[0].records_per_person,
     )
 
 
@@ -166,14 +163,6 @@ def fingerprint(transcript: Transcript) -> str:
     for answered in transcript.rounds:
         found.update(answered.noisy.astype("<f8").tobytes())
     return f"sha256:{found.hexdigest()}"
-
-
-def _part(transcript: Transcript) -> Part:
-    return Part(
-        context=transcript.context,
-        algorithm=algorithm_from_json(transcript.algorithm),
-        rounds=transcript.rounds,
-    )
 
 
 def _check_same_terms(transcripts: Sequence[Transcript]) -> None:

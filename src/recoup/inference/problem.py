@@ -16,7 +16,7 @@ from recoup.errors import ParameterError
 from recoup.inference.evidence import Evidence, Part
 from recoup.maxent.measure import Pass, Problem, total_of
 from recoup.maxent.readings import by_cells, by_means, of_several
-from recoup.maxent.support import Shares, drawn_support
+from recoup.maxent.support import drawn_support
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
 from recoup.queries.counts import counts_in_cells
@@ -99,4 +99,4 @@ def support_of(evidence: Evidence, n_points: int, total: float, rng: np.random.G
 def _of_part(part: Part, n_points: int, total: float, rng: np.random.Generator) -> Array:
     if part.algorithm.can_refit and not part.algorithm.has_centers:
         return part.context.domain.clip(part.algorithm.support(part.context, part.rounds, n_points, rng))
-    return drawn_support(part.context, part.rounds, None, total, n_points, rng, Shares())
+    return drawn_support(part.context, part.rounds, n_points, rng, total=total)

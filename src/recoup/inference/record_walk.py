@@ -111,8 +111,12 @@ def sample_records(evidence: Evidence, rng: np.random.Generator, asked: Settings
     )
     n_true = max(1, round(total))
     n = min(n_true, MAX_LATENT_RECORDS)
-    starts = [_last_centers(aimed[-1], proposal, n)]
-    starts += [_overdispersed(proposal, n, rng) for _ in range(asked.n_chains - 1)]
+    # The paper's start: each of the last round's centres, as often as its count says. The others are far from it and
+    # from each other: the means of all rounds, each as often as its weight says times an exponential draw.
+    weights = proposal.weights
+    last = np.where(np.arange(len(weights)) < len(weights) - len(aimed[-1].centers), 0.0, weights)
+    far = (weights * rng.standard_exponential(len(weights)) for _ in range(asked.n_chains - 1))
+    starts = [_at_means(proposal, shares, n) for shares in (last, *far)]
 
     def begin(start: _Start, stream: np.random.Generator) -> Walk:
         return RecordWalk(target, proposal, *start, n_steps=asked.n_steps, record_weight=n_true / n)
@@ -140,18 +144,6 @@ def _mixture(cells: Sequence[Cells], context: Context, asked: Settings) -> Propo
         variance=asked.proposal_variance,
         correction=asked.correction,
     )
-
-
-def _last_centers(last: Cells, proposal: Proposal, n: int) -> _Start:
-    """The paper's start: each of the last round's centres, as often as its count says."""
-    weights = np.array(proposal.weights)
-    weights[: -len(last.centers)] = 0.0
-    return _at_means(proposal, weights, n)
-
-
-def _overdispersed(proposal: Proposal, n: int, rng: np.random.Generator) -> _Start:
-    """The means of all rounds, each as often as its weight says times an exponential draw: far from any other start."""
-    return _at_means(proposal, proposal.weights * rng.standard_exponential(len(proposal.weights)), n)
 
 
 def _at_means(proposal: Proposal, weights: Array, n: int) -> _Start:

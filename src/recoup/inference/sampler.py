@@ -68,15 +68,12 @@ class Walk(Protocol):
     @property
     def n_done(self) -> int:
         """Steps taken."""
-        ...
 
     def advance(self, n_steps: int, rng: np.random.Generator) -> None:
         """Take at most `BLOCK` steps."""
-        ...
 
     def chain(self) -> Chain:
         """What it came to."""
-        ...
 
 
 def trace_stride(n_steps: int) -> int:

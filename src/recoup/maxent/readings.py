@@ -90,7 +90,7 @@ def by_cells(
         rounds=solved,
         total=total,
         temperature=temperature_of(strength, solved),
-        support=lambda n, last: drawn_support(context, solved, last, total, n, rng, Shares()),
+        support=lambda n, last: drawn_support(context, solved, n, rng, total=total, last=last),
         passes=(Pass(n_points=n_points),) * n_passes,
         settled=settled,
     )
@@ -133,12 +133,12 @@ def of_several(
     def support(n: int, last: Measure | None) -> Array:
         """An equal number of points from each look, each with its share of points around cells and of the last pass."""
         if not looks:
-            return drawn_support(context, others, last, total, n, rng, _AROUND_MEANS)
+            return drawn_support(context, others, n, rng, total=total, last=last, shares=_AROUND_MEANS)
         means = [r for r in others if has_means(r)]
         sizes = np.diff(np.linspace(0, n, len(looks) + 1).astype(int))
         return np.concatenate(
             [
-                drawn_support(context, [look, *means], last, total, int(size), rng, Shares())
+                drawn_support(context, [look, *means], int(size), rng, total=total, last=last)
                 for look, size in zip(looks, sizes, strict=True)
             ]
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from recoup.queries.base import Partition, RowBlock
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
+Rows: TypeAlias = "GroupedRows | RunRows"
 
 _THREADED_WORK = 4_000_000  # products in a Gram matrix below which a second thread does not pay
 
@@ -45,28 +46,6 @@ def dense_rows(blocks: Sequence[RowBlock], n_points: int) -> Floats:
     return rows
 
 
-class Rows(Protocol):
-    """The stacked rows A in the kernels' order: a cell's count and its sums side by side."""
-
-    size: int  # the number of rows
-    points: Integers  # (m,) the caller's number of each point
-    external: Integers  # (size,) the caller's number of each row
-    tile_row: Integers  # first row of every tile of rows that only their own cell's points touch
-    tile_length: Integers  # the number of rows of every tile
-
-    def gather(self, z: Floats) -> Floats:
-        """A' z."""
-
-    def scatter(self, weights: Floats) -> Floats:
-        """A weights."""
-
-    def gram(self, weights: Floats, out: Floats) -> None:
-        """The upper triangle of A diag(weights) A'."""
-
-    def tiles(self, weights: Floats) -> Floats:
-        """The products of rows of the same cell, one tile a cell."""
-
-
 def packed(blocks: Sequence[RowBlock]) -> Rows:
     """Choose the layout for a stack of blocks."""
     partitions = [block for block in blocks if isinstance(block, Partition)]
@@ -77,7 +56,12 @@ def packed(blocks: Sequence[RowBlock]) -> Rows:
 
 
 class GroupedRows:
-    """Partitions that add the same values of a point, or its count alone: points grouped by their tuple of cells."""
+    """Partitions that add the same values of a point, or its count alone: points grouped by their tuple of cells.
+
+    Both layouts hold the rows in the kernels' order, a cell's count and its sums side by side. `points` and `external`
+    are the caller's numbers of points and rows; a tile is `tile_length` rows from `tile_row` on that only the points of
+    one cell touch.
+    """
 
     def __init__(self, blocks: Sequence[Partition], values: Floats | None) -> None:
         m = blocks[0].shape[0]

@@ -14,7 +14,7 @@ import numpy as np
 from recoup.domain import uniform_points
 from recoup.maxent.cells import Cells
 from recoup.maxent.fine_grid import denoised, likely_counts
-from recoup.maxent.measure import Measure, total_of
+from recoup.maxent.measure import Measure
 from recoup.queries.base import Array, of_kind
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.queries.counts import as_grid, marginals_of
@@ -35,14 +35,18 @@ class Shares(NamedTuple):
     resampled: float = 0.15
 
 
+_SHARES = Shares()
+
+
 def drawn_support(
     context: Context,
     rounds: Sequence[Round],
-    last: Measure | None,
-    total: float,
     n_points: int,
     rng: np.random.Generator,
-    shares: Shares,
+    *,
+    total: float,
+    last: Measure | None = None,
+    shares: Shares = _SHARES,
 ) -> Array:
     """Points where rounds of counts and sums put records: their first look, their cells, and the last pass."""
     with_sums = [r for r in rounds if as_cells(r.query, "absolute", "relative")]
@@ -56,11 +60,6 @@ def drawn_support(
     if last is not None and n_resampled:
         parts.append(resampled(context, last, n_resampled, rng, width=width))
     return np.concatenate(parts)
-
-
-def first_support(context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
-    """Points where rounds put records that say so in cells; uniform ones where none do."""
-    return drawn_support(context, rounds, None, total_of(context, rounds), n_points, rng, Shares())
 
 
 def around_means(context: Context, cells: Sequence[Cells], n_points: int, rng: np.random.Generator) -> Array:

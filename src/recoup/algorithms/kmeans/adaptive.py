@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from recoup.algorithms.kmeans.base import ClusteringAlgorithm, checked_clusters
+from recoup.algorithms.kmeans.base import ClusteringAlgorithm
 from recoup.errors import ParameterError
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
 from recoup.maxent.cells import noisy_means_of
@@ -63,9 +63,6 @@ class AdaptiveKMeans(ClusteringAlgorithm):
     n_clusters: int
 
     type_name: ClassVar[str] = "kmeans-adaptive"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "n_clusters", checked_clusters(self.n_clusters))
 
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
         """The next stage's query: total, first look, counts, sums; none after the last."""

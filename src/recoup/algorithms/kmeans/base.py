@@ -45,6 +45,14 @@ class ClusteringAlgorithm(Algorithm):
     refit_restarts: ClassVar[int] = 40
     has_iterates: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        n_clusters = whole_number(self.n_clusters, "n_clusters")
+        if n_clusters > MAX_SIZE // 2:  # their counts and sums would not fit into one answer
+            raise ParameterError(
+                f"n_clusters={n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.", parameter="n_clusters"
+            )
+        object.__setattr__(self, "n_clusters", n_clusters)
+
     def refit(
         self,
         context: Context,
@@ -107,16 +115,6 @@ def in_order(centers: Array) -> Array:
     [[1.0, 3.0], [1.0, 5.0], [2.0, 0.0]]
     """
     return np.asarray(centers[np.lexsort(centers.T[::-1])])
-
-
-def checked_clusters(n_clusters: object) -> int:
-    """A number of clusters whose counts and sums fit into one answer."""
-    n_clusters = whole_number(n_clusters, "n_clusters")
-    if n_clusters > MAX_SIZE // 2:
-        raise ParameterError(
-            f"n_clusters={n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.", parameter="n_clusters"
-        )
-    return n_clusters
 
 
 def spread_centers(domain: Domain, n_clusters: int, rng: np.random.Generator) -> Array:

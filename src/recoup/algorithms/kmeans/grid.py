@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from recoup._validate import choice
-from recoup.algorithms.kmeans.base import ClusteringAlgorithm, checked_clusters, spread_centers
+from recoup.algorithms.kmeans.base import ClusteringAlgorithm, spread_centers
 from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.kernels.weighted_kmeans import weighted_kmeans
@@ -59,7 +59,7 @@ class GridKMeans(ClusteringAlgorithm):
     type_name: ClassVar[str] = "kmeans-grid"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_clusters", checked_clusters(self.n_clusters))
+        ClusteringAlgorithm.__post_init__(self)
         choice(self.rule, "rule", RULES)
 
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:

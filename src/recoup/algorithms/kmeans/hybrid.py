@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from recoup.algorithms.kmeans.base import ClusteringAlgorithm, checked_clusters
+from recoup.algorithms.kmeans.base import ClusteringAlgorithm
 from recoup.algorithms.kmeans.grid import (
     TOTAL_SHARE,
     ChosenGrid,
@@ -59,9 +59,6 @@ class HybridKMeans(ClusteringAlgorithm):
 
     type_name: ClassVar[str] = "kmeans-hybrid"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "n_clusters", checked_clusters(self.n_clusters))
-
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
         """A noisy total if no number of records is declared, the grid, and the Lloyd round where it is planned."""
         if not rounds:
@@ -77,8 +74,7 @@ class HybridKMeans(ClusteringAlgorithm):
             return Request(query=plan.grid.query, share=plan.grid_share, split={"count": Fraction(1)})
         if len(rounds) > n_before + 1 or not plan.lloyd_share:
             return None
-        centers = centers_of_grid(context, rounds, self.n_clusters)
-        return lloyd_request(context, centers, plan.lloyd_share)
+        return lloyd_request(context, centers_of_grid(context, rounds, self.n_clusters), plan.lloyd_share)
 
     def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
         """The noisy means of the Lloyd round; without one, weighted k-means on the grid."""

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from recoup._validate import whole_number
-from recoup.algorithms.kmeans.base import ClusteringAlgorithm, checked_clusters, spread_centers
+from recoup.algorithms.kmeans.base import ClusteringAlgorithm, spread_centers
 from recoup.errors import ParameterError
 from recoup.maxent.cells import voronoi_cells_of
 from recoup.queries.base import Array, check_size
@@ -42,7 +42,7 @@ class KMeans(ClusteringAlgorithm):
     has_iterates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_clusters", checked_clusters(self.n_clusters))
+        ClusteringAlgorithm.__post_init__(self)
         object.__setattr__(self, "n_rounds", whole_number(self.n_rounds, "n_rounds"))
 
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:

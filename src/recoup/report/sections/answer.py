@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recoup.algorithms.base import Algorithm, ImportedAlgorithm, Weighted, column_names
+from recoup.algorithms.base import Algorithm, ImportedAlgorithm, column_names
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import TranscriptFormatError
 from recoup.inference.evidence import evidence_of, reasons_against
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.refit import refit
+from recoup.maxent.clusters import WeightedPoints
 from recoup.maxent.measure import weighted_quantile
 from recoup.queries.base import Array
 from recoup.report.html import Markup, element, figure, folded, section, table
@@ -76,7 +77,7 @@ def named_answer(transcript: Transcript, answer: Array, inferred: InferredDatase
     answer = np.asarray(answer, dtype=np.float64)
     values = answer.reshape(1, 1) if answer.ndim == 0 else answer.reshape(len(answer), -1)
     domain = transcript.context.domain
-    data = None if inferred is None else Weighted(domain.to_unit(inferred.points), inferred.weights)
+    data = None if inferred is None else WeightedPoints(domain.to_unit(inferred.points), inferred.weights)
     note = algorithm.answer_note(transcript.context, transcript.rounds, answer, data)
     return NamedAnswer(_labels(algorithm, transcript, values.shape), values, note)
 
