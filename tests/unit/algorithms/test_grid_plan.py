@@ -6,10 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from cases import context, domains
-from typer.testing import CliRunner
+from commands import run
 
 from recoup import GridKMeans, HybridKMeans, Transcript, release
-from recoup.cli.app import app
 from recoup.errors import ParameterError
 from recoup.planner import plan_grid, plan_hybrid
 from recoup.queries.counts import GridQuery
@@ -75,10 +74,6 @@ def test_plans_need_a_number_of_records_and_not_too_many_columns():
 
 
 # ---- commands ----
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
 @pytest.fixture

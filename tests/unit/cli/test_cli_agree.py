@@ -8,22 +8,17 @@ import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from commands import run
 
 from recoup import Box, KMeans, PrivateKMeans, Transcript, infer, refit, release, suggest_clusters
 from recoup._random import seed_for
 from recoup.cli import output as out
-from recoup.cli.app import app
 from recoup.inference.intervals import intervals
 from recoup.inference.judge import doubtful
 from recoup.report.result import result_of
 from recoup.report.sections import clusters
 
 GIVEN = ("-k", "4", "--epsilon", "2", "--bounds", "a=0:10,b=0:10")
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def read(*words):

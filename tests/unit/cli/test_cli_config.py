@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pytest
+from commands import run
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from recoup import Transcript
 from recoup.cli.app import app
@@ -47,10 +47,6 @@ def folder(tmp_path, monkeypatch):
     rows = np.random.default_rng(0).uniform((17, 1), (90, 99), size=(50, 2))
     np.savetxt("people.csv", rows, delimiter=",", header="age,hours", comments="")
     return tmp_path
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
 def refused(*arguments):

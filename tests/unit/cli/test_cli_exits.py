@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from commands import run
 
 from recoup import Ledger
 from recoup.cli import options
-from recoup.cli.app import app
 from recoup.cli.exits import MEANINGS, ExitCode, code_of, in_words_of_commands
 from recoup.errors import FileInUseError, SparkError, TranscriptVersionError, UnknownColumnError
 from recoup.transcript.transcript import FORMAT
@@ -31,10 +30,6 @@ def folder(tmp_path, monkeypatch):
     rows = np.random.default_rng(0).uniform((17, 1), (90, 99), size=(50, 2))
     np.savetxt("people.csv", rows, delimiter=",", header="age,hours", comments="")
     return tmp_path
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
 def clustered(*more):

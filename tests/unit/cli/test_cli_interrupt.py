@@ -11,10 +11,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from commands import run
 
 from recoup import Ledger, Transcript
-from recoup.cli.app import app
 
 ROUNDS = 3
 GIVEN = ("-k", "2", "--epsilon", "1", "--rounds", str(ROUNDS), "--bounds", "age=17:90,hours=1:99", "--ledger", "l.db")
@@ -50,10 +49,6 @@ def folder(tmp_path, monkeypatch):
     np.savetxt("people.csv", rows, delimiter=",", header="age,hours", comments="")
     Ledger.create("l.db", epsilon=1)
     return tmp_path
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
 def names(folder):

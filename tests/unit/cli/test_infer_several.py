@@ -8,18 +8,13 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
+from commands import run
 from joint_cases import K, registered, released, table  # noqa: F401
-from typer.testing import CliRunner
 
 import recoup
-from recoup.cli.app import app
 from recoup.cli.exits import ExitCode
 from recoup.privacy.statement import NOT_PRIVATE
 from recoup.queries.counts import GridQuery
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
 @pytest.fixture

@@ -9,11 +9,10 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
+from commands import run
 from html_page import Page, faults
-from typer.testing import CliRunner
 
 from recoup import KMeans, Transcript, infer, refit, release
-from recoup.cli.app import app
 from recoup.domain import Box
 from recoup.report.write import write_report
 
@@ -35,10 +34,6 @@ def saved(tmp_path_factory):
     )
     released.save(path)
     return path
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
 def one_line(answer):

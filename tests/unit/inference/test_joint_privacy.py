@@ -6,12 +6,11 @@ import json
 from dataclasses import replace
 
 import pytest
+from commands import run
 from html_page import Page
 from joint_cases import registered, released  # noqa: F401
-from typer.testing import CliRunner
 
 import recoup
-from recoup.cli.app import app
 from recoup.errors import ParameterError, UnreadableFileError
 from recoup.inference.evidence import joint_privacy, privacy_of
 from recoup.privacy.statement import IMPORTED, NOT_PRIVATE
@@ -34,10 +33,6 @@ def test_one_simulated_part_marks_all():
     mixed = joint_privacy([secure, released("lloyd", delta=1e-6)])
     assert (mixed["mechanism"], mixed["delta"]) == ("laplace and gaussian", 1e-6)
     assert set(mixed) == set(secure.privacy)
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
 def claimed(**more):
