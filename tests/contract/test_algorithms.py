@@ -1,5 +1,6 @@
 """What every algorithm promises: it is a function from the transcript so far to the next query."""
 
+import functools
 import json
 
 import numpy as np
@@ -18,6 +19,8 @@ from recoup.algorithms.registry import ALGORITHMS, algorithm_from_json
 from recoup.driver import release
 from recoup.errors import TranscriptFormatError
 from recoup.transcript.transcript import Transcript
+
+pytestmark = pytest.mark.usefixtures("few_points")
 
 CASES = {
     "kmeans-lloyd": KMeans(n_clusters=3, n_rounds=4),
@@ -41,12 +44,12 @@ def test_every_registered_algorithm_is_under_test():
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 class TestAlgorithm:
     def test_asks_for_the_whole_budget_and_no_more(self, name, domain_name, mechanism):
-        transcript = _released(CASES[name], domains(2)[domain_name], mechanism)
+        transcript = _usual(name, domain_name, mechanism)
         assert sum(r.share for r in transcript.rounds) == 1
 
     def test_next_request_is_a_function_of_the_rounds(self, name, domain_name, mechanism):
         algorithm = CASES[name]
-        transcript = _released(algorithm, domains(2)[domain_name], mechanism)
+        transcript = _usual(name, domain_name, mechanism)
         # From the JSON alone, as another process would have it.
         again = Transcript.from_json(json.loads(json.dumps(transcript.to_json())))
         for n in range(len(transcript.rounds) + 1):
@@ -97,7 +100,12 @@ def test_a_description_that_is_none_is_refused(value):
         algorithm_from_json(value)
 
 
-def _released(algorithm, domain, mechanism, x=None):
+@functools.cache
+def _usual(name, domain_name, mechanism):
+    x = np.random.default_rng(0).uniform(-3, 7, size=(200, 2))
+    return _released(CASES[name], domains(2)[domain_name], mechanism, x)
+
+
+def _released(algorithm, domain, mechanism, x):
     terms = context(domain, mechanism)
-    x = np.random.default_rng(0).uniform(-3, 7, size=(200, 2)) if x is None else x
     return release(algorithm, x, domain=domain, epsilon=terms.epsilon, delta=terms.delta, random_state=0)

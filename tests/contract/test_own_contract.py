@@ -10,6 +10,8 @@ from recoup.algorithms.registry import ALGORITHMS
 from recoup.testing import check_algorithm, check_query
 from recoup.testing.records import default_domains
 
+pytestmark = pytest.mark.usefixtures("few_points")
+
 CASES = [(d, name) for d in (1, 2, 5) for name in queries(d)]
 KINDS = ("Box", "L1Ball", "L2Ball")  # queries go through wider balls too
 

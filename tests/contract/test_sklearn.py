@@ -1,9 +1,12 @@
 """scikit-learn's own estimator checks; what privacy makes impossible is listed by name, and must fail."""
 
 import numpy as np
+import pytest
 from sklearn.utils.estimator_checks import check_classifiers_train, parametrize_with_checks
 
 from recoup import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
+
+pytestmark = pytest.mark.usefixtures("few_points")
 
 # The rules are those of SECURITY.md: 3, every value is noised by fresh noise; 4, nothing else depends on records.
 EXPECTED_FAILURES = {

@@ -17,13 +17,6 @@ from recoup.generated import city_check_ins, gaussian_blobs
 QUICK = {name: fit for name, fit in demo.METHODS.items() if name.startswith("DP-KMEANS")}
 
 
-@pytest.fixture
-def fewer_draws(monkeypatch):
-    # Intervals have tests of their own; here only that they reach the report matters.
-    monkeypatch.setattr("recoup.inference.simulate._DRAWS", 9)
-    monkeypatch.setattr("recoup.inference.choose._DRAWS", 9)
-
-
 @pytest.fixture(scope="module")
 def result():
     return demo.compare(gaussian_blobs(n_records=600), seed=3, n_fits=2, methods=QUICK)
@@ -83,7 +76,7 @@ def test_the_page_is_whole_and_asks_nobody_else(result):
         assert name in page
 
 
-def test_the_command_writes_everything(tmp_path, monkeypatch, fewer_draws):
+def test_the_command_writes_everything(tmp_path, monkeypatch, few_points):
     monkeypatch.setattr(demo, "tables", lambda seed: (gaussian_blobs(seed, 400), city_check_ins(seed, 500)))
     monkeypatch.setattr(demo, "METHODS", QUICK)
     answer = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "out"), "--seed", "2", "--json"])
@@ -102,7 +95,7 @@ def test_the_command_writes_everything(tmp_path, monkeypatch, fewer_draws):
         assert "NOT PRIVATE" not in Page(text).words
 
 
-def test_the_command_prints_a_table(tmp_path, monkeypatch, fewer_draws):
+def test_the_command_prints_a_table(tmp_path, monkeypatch, few_points):
     monkeypatch.setattr(demo, "tables", lambda seed: (gaussian_blobs(seed, 400),))
     monkeypatch.setattr(demo, "METHODS", QUICK)
     answer = CliRunner().invoke(app, ["demo", "-o", str(tmp_path)])

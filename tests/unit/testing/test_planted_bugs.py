@@ -11,6 +11,19 @@ from recoup.errors import ContractViolation
 from recoup.testing import check_algorithm, check_query
 from recoup.testing.report import RULES
 
+# A bug in one place is reported there and nowhere else: an explanation that comes with others is no explanation.
+ALONE = {
+    "both bounds 1 % too small",
+    "a peak in the interior, 1 % too small",
+    "divided by the number of records",
+    "its input is changed",
+    "shares above 1",
+    "shares below 1",
+    "a refit without the weights",
+    "a query that is not registered",
+    "an estimate that draws",
+}
+
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_is_found_and_explained(name, monkeypatch):
@@ -22,37 +35,18 @@ def test_a_planted_bug_is_found_and_explained(name, monkeypatch):
     assert check in found, found
     assert words in found[check]
     assert found[check] in str(violation.value)
+    if name in ALONE:
+        others = {"integer total"} if name == "divided by the number of records" else set()
+        assert set(found) == {check} | others
 
 
 def test_every_rule_is_broken_by_a_planted_bug():
+    assert set(PLANTED) >= ALONE
     assert {check for _, check, _ in PLANTED.values()} == set(RULES)
 
 
-# A bug in one place is reported there and nowhere else: an explanation that comes with others is no explanation.
-ALONE = [
-    "both bounds 1 % too small",
-    "a peak in the interior, 1 % too small",
-    "divided by the number of records",
-    "its input is changed",
-    "shares above 1",
-    "shares below 1",
-    "a refit without the weights",
-    "a query that is not registered",
-    "an estimate that draws",
-]
-
-
-@pytest.mark.parametrize("name", ALONE)
-def test_a_planted_bug_breaks_its_own_rule_alone(name):
-    make, check, _ = PLANTED[name]
-    failures = check_algorithm(make(), domain=BOX, raise_on_failure=False).failures
-    others = {"integer total"} if name == "divided by the number of records" else set()
-    assert {failure.name for failure in failures} == {check} | others
-
-
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("kind", "norm"), [(recoup.Box, 1), (recoup.L1Ball, 1), (recoup.L2Ball, 2)])
-@pytest.mark.parametrize("n_columns", [1, 3, 8])
+@pytest.mark.parametrize(("n_columns", "seed"), [(1, 0), (3, 1), (8, 2)])
 def test_a_bound_that_is_too_small_by_one_percent_is_found_in_every_domain(kind, norm, n_columns, seed):
     rng = np.random.default_rng(seed)
     domain = kind([0.0] * n_columns, [1.0] * n_columns)
