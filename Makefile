@@ -30,7 +30,7 @@ demo: $(STAMP)  ## A private clustering of generated data, with a table and a re
 
 test: $(STAMP)  ## All tests
 	@echo "== Running the tests"
-	@$(BIN)/python -m pytest -n 2 -q
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 test-integration: $(STAMP)  ## Tests on a real local Spark and in a real browser; installs PySpark, Playwright and, as root, Java, Chromium
 	@tests/integration/prepare.sh $(BIN)/python

@@ -52,6 +52,7 @@ def bound_on_a_count(tries):
     return lower_bound(*statistics, PureClaim(1.0), ALARM).amount
 
 
+@pytest.mark.slow
 def test_all_attacks_fail_on_the_code_as_it_is():
     for module in (loss, spending, law, precision):
         assert not succeeds(module.attack)

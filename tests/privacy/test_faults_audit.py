@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 
 def findings(tmp_path: Path, script: str, *options: str) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", f"recoup_lab.audit.{script}.run", *options, "-o", str(tmp_path)]
@@ -21,6 +23,7 @@ def findings(tmp_path: Path, script: str, *options: str) -> list[dict[str, Any]]
     return found
 
 
+@pytest.mark.slow
 def test_kills_races_and_refusals_lose_nothing(tmp_path: Path) -> None:
     parts = ("kills of releases", "races", "refusals")
     found = findings(tmp_path, "faults", "--quick", "--share", "0.5", *(w for part in parts for w in ("--only", part)))
@@ -29,6 +32,7 @@ def test_kills_races_and_refusals_lose_nothing(tmp_path: Path) -> None:
     assert all(finding["passed"] for finding in found)
 
 
+@pytest.mark.slow
 def test_spoilt_files_end_in_typed_errors(tmp_path: Path) -> None:
     found = findings(tmp_path, "fuzz", "--cases", "2000", "--processes", "1")
     assert sum(finding["tries"] for finding in found) >= 1_990

@@ -81,6 +81,7 @@ def run_all(commands):
     )
 
 
+@pytest.mark.slow
 def test_the_commands_run_without_a_network(folder, guards):
     commands = ["ledger create zcdp.db --epsilon 5 --delta 1e-6", *COMMANDS]
     ran = guarded(run_all(commands), guards, folder)
@@ -115,6 +116,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_the_demo_and_the_estimator_run_without_a_network(folder, guards):
     ran = guarded(DEMO, guards, folder)
     assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr

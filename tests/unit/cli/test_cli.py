@@ -433,6 +433,7 @@ def program(*arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)
 
 
+@pytest.mark.slow
 def test_the_program_keeps_results_and_messages_apart(people):
     given = ("-k", "2", "--epsilon", "1", "--bounds", BOUNDS, "--postprocess", "none", "--json")
     answer = program("cluster", people, *given)

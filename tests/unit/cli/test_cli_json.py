@@ -145,6 +145,7 @@ def completed(*words):
     return answer.stdout.split()
 
 
+@pytest.mark.slow
 def test_completion_offers_commands_options_and_values():
     assert {"cluster", "release", "ledger", "report"} <= set(completed("recoup", ""))
     assert completed("recoup", "cluster", "x.csv", "--algorithm", "g") == ["grid", "gupt"]

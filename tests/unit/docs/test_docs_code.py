@@ -95,6 +95,7 @@ def parse(words: list[str]) -> None:
         _, command, arguments = command.resolve_command(context, rest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n, t in PAGES.items() if any(b.language in RUNNABLE for b in blocks_of(t))])
 def test_the_blocks_of_a_page_run(name, folder):
     if name in ELSEWHERE:

@@ -68,6 +68,7 @@ def test_check_ins_are_generated_or_read_from_a_folder(tmp_path, monkeypatch, ca
         run(monkeypatch, "check_ins.py", "-o", tmp_path / "none", "--data", tmp_path / "generated")
 
 
+@pytest.mark.slow
 def test_the_analyst_needs_the_transcript_and_nothing_else(tmp_path, monkeypatch):
     curator, analyst = tmp_path / "curator", tmp_path / "analyst"
     run(monkeypatch, "handover_curator.py", "-o", curator, "--records", 3000)

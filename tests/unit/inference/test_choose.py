@@ -158,6 +158,7 @@ def test_the_end_of_the_range_is_called_what_it_is():
     assert curve.sentence == "At least 3 clusters: no larger number was tried."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "seed"), [(0.5, 0), (1.0, 1)])
 def test_a_small_survey_is_not_said_to_have_more_groups_than_it_has(epsilon, seed):
     """False alarms are rare (`recoup_lab.studies.choose_clusters`: none in nine surveys); the seeds are fixed."""

@@ -211,6 +211,7 @@ def test_after_kill_9_the_rest_is_done_and_nothing_finished_is_repeated(tmp_path
     check_that_the_rest_is_done_once(tmp_path, path)
 
 
+@pytest.mark.slow
 def test_after_ctrl_c_the_rest_is_done_and_nothing_finished_is_repeated(tmp_path, extension):
     path = extension(0.3)
     process = started(tmp_path, path, 5)

@@ -37,6 +37,7 @@ def test_the_tables_have_the_sizes_of_their_models():
     assert (check_ins.rows.shape, check_ins.n_clusters) == ((107_000, 2), 5)
 
 
+@pytest.mark.slow
 def test_the_comparison_repeats_and_the_release_does_not(result):
     again = demo.compare(gaussian_blobs(n_records=600), seed=3, n_fits=2, methods=QUICK)
     assert again.rows() == result.rows()
@@ -76,6 +77,7 @@ def test_the_page_is_whole_and_asks_nobody_else(result):
         assert name in page
 
 
+@pytest.mark.slow
 def test_the_command_writes_everything(tmp_path, monkeypatch, few_points):
     monkeypatch.setattr(demo, "tables", lambda seed: (gaussian_blobs(seed, 400), city_check_ins(seed, 500)))
     monkeypatch.setattr(demo, "METHODS", QUICK)
@@ -95,6 +97,7 @@ def test_the_command_writes_everything(tmp_path, monkeypatch, few_points):
         assert "NOT PRIVATE" not in Page(text).words
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table(tmp_path, monkeypatch, few_points):
     monkeypatch.setattr(demo, "tables", lambda seed: (gaussian_blobs(seed, 400),))
     monkeypatch.setattr(demo, "METHODS", QUICK)
