@@ -26,6 +26,7 @@ from recoup.inference.evidence import evidence_of
 from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import certain_misfits, doubtful, never_counted
+from recoup.inference.problem import only_means
 from recoup.inference.simulate import (
     CLUMPS,
     POINTS,
@@ -35,7 +36,6 @@ from recoup.inference.simulate import (
     exact_answers,
     in_threads,
     one_transcript,
-    only_means,
     over_simulated,
     released_again,
 )

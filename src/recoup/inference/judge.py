@@ -19,13 +19,13 @@ from recoup.inference.diagnostics import expected_answer
 from recoup.inference.evidence import Evidence, evidence_of
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.misfit import Misfit, misfits_of
+from recoup.inference.problem import has_cells_alone
 from recoup.inference.verdict import Place, Reason, Verdict, notes_of, reasons_of, surprises_of
 from recoup.maxent.clusters import Clusters, Sizes, WeightedPoints, sizes_by_counts
 from recoup.maxent.readings import infer_measure
 from recoup.maxent.records import records_of
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery, as_cells
-from recoup.queries.counts import counts_in_cells
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
 
@@ -184,9 +184,8 @@ def predicted_last_round(evidence: Evidence) -> dict[int, Array]:
     relative sums.
     """
     rounds = evidence.rounds
-    if len(evidence.parts) != 1 or len(rounds) < 2 or not as_cells(rounds[-1].query, "relative"):
-        return {}
-    if not all(counts_in_cells(answered.query) for answered in rounds):
+    adaptive = len(rounds) > 1 and as_cells(rounds[-1].query, "relative") and has_cells_alone(rounds)
+    if len(evidence.parts) != 1 or not adaptive:
         return {}
     before = replace(evidence.parts[0], rounds=rounds[:-1])
     measure = infer_measure(

@@ -30,7 +30,7 @@ _MAX_STEPS = 100
 def problem_of(evidence: Evidence, rng: np.random.Generator, *, n_points: int, around_means: bool = True) -> Problem:
     """State the problem of rounds of any queries; those of DP-KMEANS alone are read `around_means`, if asked for."""
     context, rounds, parts = evidence.context, evidence.rounds, evidence.parts
-    if around_means and evidence.one_law and all(as_cells(r.query, "absolute") for r in rounds):
+    if around_means and evidence.one_law and only_means(rounds):
         return by_means(context, rounds, rng, n_points=n_points)
     if not has_cells_alone(rounds):
         return by_algorithms(evidence, rng, n_points=n_points)
@@ -39,6 +39,11 @@ def problem_of(evidence: Evidence, rng: np.random.Generator, *, n_points: int, a
         return of_several(context, releases, rng, n_points=n_points, strength=evidence.strength)
     n_settling = parts[0].n_settling
     return by_cells(context, rounds, rng, n_points=n_points, strength=evidence.strength, n_settling=n_settling)
+
+
+def only_means(rounds: Sequence[Round]) -> bool:
+    """Whether every round is one of DP-KMEANS: nothing was asked but counts and absolute sums of its cells."""
+    return all(as_cells(r.query, "absolute") for r in rounds)
 
 
 def has_cells_alone(rounds: Sequence[Round]) -> bool:

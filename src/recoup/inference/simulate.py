@@ -21,12 +21,11 @@ from recoup.errors import ParameterError
 from recoup.inference.diagnostics import expected_answer
 from recoup.inference.evidence import evidence_of
 from recoup.inference.infer import infer
-from recoup.inference.problem import has_cells_alone
+from recoup.inference.problem import has_cells_alone, only_means
 from recoup.maxent.clusters import WeightedPoints
 from recoup.maxent.measure import explained
 from recoup.maxent.readings import infer_measure, temperature_of_means
 from recoup.queries.base import Array
-from recoup.queries.cells import as_cells
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
 
@@ -116,11 +115,6 @@ def released_again(
         return WeightedPoints(measure.points, measure.weights)
     again = infer(replace(transcript, rounds=rounds), method, random_state=rng, n_points=POINTS, warn=False)
     return WeightedPoints(transcript.context.domain.to_unit(again.points), again.weights)
-
-
-def only_means(rounds: Sequence[Round]) -> bool:
-    """Whether every round is one of DP-KMEANS: nothing was asked but counts and absolute sums of its cells."""
-    return all(as_cells(r.query, "absolute") for r in rounds)
 
 
 def clumped(transcript: Transcript, data: WeightedPoints, n_clumps: int, rng: np.random.Generator) -> WeightedPoints:
