@@ -80,7 +80,7 @@ audit-quick: $(STAMP)  ## The same with fewer tries and bugs: about two minutes,
 	@$(BIN)/python -m recoup_lab.audit.faults.run --quick
 	@$(BIN)/python -m recoup_lab.audit.fuzz.run --quick
 
-mutate: $(STAMP)  ## Some 2,900 small changes to the source, each of which a test must notice; goes on where it was stopped
+mutate: $(STAMP)  ## Some 3,500 small changes to the source, each of which a test must notice; goes on where it was stopped
 	@echo "== Mutants (half an hour to an hour on two cores; results in build/mutation)"
 	@$(BIN)/python -m recoup_lab.audit.mutation.run -o docs
 

@@ -31,6 +31,15 @@ def test_a_refusal_counts_in_shares_of_the_release():
     assert curator(spent=Fraction(1, 2)).answer(asked).share == Fraction(1, 2)
 
 
+def test_a_curator_begins_with_the_whole_budget_and_no_more():
+    fresh = curator()
+    for _ in range(2):
+        fresh.answer(request(GRID, BOX, Fraction(1, 2)))
+    with pytest.raises(BudgetExceededError, match="shares of this release") as refusal:
+        fresh.answer(request(GRID, BOX, Fraction(1, 10**6)))
+    assert (refusal.value.spent, refusal.value.left) == (1, 0)
+
+
 def test_the_ledger_is_told_run_price_and_purpose():
     ledger = Ledger.in_memory(epsilon=1)
     answered = curator(ledger, run="run 7").answer(request(GRID, BOX, Fraction(1, 4)))

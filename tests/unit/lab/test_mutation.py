@@ -137,11 +137,107 @@ def test_every_explanation_fits_a_mutant_and_says_something():
     assert all(len(reason) > 20 for reason in reasons.values())
 
 
+def committed():
+    return json.loads((DOCS / "data" / "mutation.json").read_text(encoding="utf-8"))
+
+
 def test_what_is_committed_leaves_no_survivor_unexplained():
-    kept = json.loads((DOCS / "data" / "mutation.json").read_text(encoding="utf-8"))
-    assert set(kept["files"]) == set(mutate.TARGETS)
-    assert kept["total"]["survived"] == kept["total"]["not tried"] == 0
-    assert kept["total"]["explained"] == len(kept["survivors"])
-    for count in [*kept["files"].values(), kept["total"]]:
-        assert count["mutants"] == count["killed"] + count["timeout"] + count["explained"]
+    # After an edit of a file: `make mutate` tries its mutants; with `--report`, the page says that they were not tried.
+    kept = committed()
+    assert mutate.untrue(kept) == []
     assert mutate.text_of(kept) in (DOCS / "trust.md").read_text(encoding="utf-8")
+
+
+DOMAIN = "src/recoup/domain.py"
+BEAUTIFIED = {
+    "left out": (lambda kept: kept["files"].pop(DOMAIN), "domain.py is left out"),
+    "edited": (
+        lambda kept: kept["files"][DOMAIN].update(source="0" * 16, state="tried"),
+        "domain.py has changed since it was tried, and its state is: tried",
+    ),
+    "gone": (
+        lambda kept: kept["files"].update({"src/recoup/gone.py": {**kept["files"][DOMAIN], "state": "tried"}}),
+        "gone.py has changed since it was tried, and its state is: tried",
+    ),
+    "not all tried": (
+        lambda kept: kept["files"][DOMAIN].update(_of_today() | {"killed": 2, "not tried": 1, "state": "tried"}),
+        "domain.py: 1 mutants were not tried, and its state is: tried",
+    ),
+    "survived": (
+        lambda kept: kept["files"][DOMAIN].update(_of_today() | {"killed": 2, "survived": 1}),
+        "domain.py: 1 survivors are not explained",
+    ),
+    "more killed": (
+        lambda kept: kept["files"][DOMAIN].update(_of_today() | {"killed": 4}),
+        "the figures of src/recoup/domain.py do not add up",
+    ),
+    "explained by nothing": (
+        lambda kept: kept["files"][DOMAIN].update(_of_today() | {"killed": 2, "explained": 1}),
+        "the explanations of src/recoup/domain.py are not those of its survivors",
+    ),
+    "a larger total": (
+        lambda kept: kept["total"].update(killed=kept["total"]["killed"] + 1),
+        "the total is not that of the files whose source is as it was tried",
+    ),
+}
+
+
+def _of_today():
+    """The figures of a file of three mutants whose source is as it was tried."""
+    counts = {"mutants": 3, **dict.fromkeys(mutate.OUTCOMES, 0)}
+    source = mutate.digest((mutate.ROOT / DOMAIN).read_text(encoding="utf-8"))
+    return {"source": source, "state": "tried", **counts}
+
+
+@pytest.mark.parametrize("change", BEAUTIFIED)
+def test_a_page_that_says_more_than_was_tried_is_noticed(change):
+    kept = committed()
+    spoil, message = BEAUTIFIED[change]
+    spoil(kept)
+    assert any(message in claim for claim in mutate.untrue(kept))
+    assert mutate.text_of(kept) not in (DOCS / "trust.md").read_text(encoding="utf-8")
+
+
+def test_words_do_not_change_a_source_and_code_does():
+    code = 'def f(a):\n    """Words."""\n    # More.\n    return a  # here\n'
+    assert mutate.digest('"""Why."""\n\n' + code.replace("Words", "Other\n\n    words").replace("More", "Less")) == (
+        mutate.digest(code)
+    )
+    assert mutate.digest(code.replace("return a", "return -a")) != mutate.digest(code)
+    assert mutate.digest(code.replace('"""Words."""', 'b = """Words."""')) != mutate.digest(code)
+
+
+def test_earlier_figures_stay_and_say_so(monkeypatch, tmp_path):
+    """A file of which nothing is known but the figures of an earlier source; one that is gone; one that was tried."""
+    monkeypatch.setattr(mutate, "ROOT", tmp_path)
+    monkeypatch.setattr(mutate, "STATE", tmp_path)
+    monkeypatch.setattr(mutate, "TARGETS", ("src/recoup/a.py", "src/recoup/b.py"))
+    monkeypatch.setattr(mutate, "explanations", lambda: {("src/recoup/a.py", "f: return 1 -> return None"): "Why."})
+    (tmp_path / "src" / "recoup").mkdir(parents=True)
+    for name in "ab":
+        (tmp_path / "src" / "recoup" / f"{name}.py").write_text("def f():\n    return 1\n")
+    nothing = mutate.report({})
+    assert {entry["state"] for entry in nothing["files"].values()} == {"not tried"}
+    assert (nothing["total"]["mutants"], nothing["total"]["not tried"], mutate.untrue(nothing)) == (6, 6, [])
+    before = {**nothing["files"]["src/recoup/b.py"], "source": "0" * 16, "state": "tried", "killed": 3, "not tried": 0}
+    earlier = {"files": {"src/recoup/b.py": before, "src/recoup/gone.py": before}, "survivors": []}
+    keys = [mutant.key for mutant in mutate.all_mutants(["src/recoup/a.py"])]
+    records = [
+        {"time": i, "file": "src/recoup/a.py", "key": key, "source": nothing["files"]["src/recoup/a.py"]["source"]}
+        | {"tests": "", "status": "killed" if i else "survived", "by": "", "seconds": 1.0, "most": 1.0}
+        for i, key in enumerate(keys)
+    ]
+    (tmp_path / "results-1.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records[:2]))
+    assert mutate.report(earlier)["files"]["src/recoup/a.py"]["state"] == "partly tried"
+    (tmp_path / "results-1.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    value = mutate.report(earlier)
+    states = {file: entry["state"] for file, entry in value["files"].items()}
+    assert states == {"src/recoup/a.py": "tried"} | dict.fromkeys(earlier["files"], "changed since it was tried")
+    assert (value["total"]["mutants"], value["total"]["killed"], value["total"]["explained"]) == (3, 2, 1)
+    assert mutate.untrue(value) == []
+    assert "| `b.py` | 3 | 3 | 0 | 0 | 0 | 0 | changed since it was tried (source 0000000000000000) |" in (
+        mutate.text_of(value)
+    )
+    # What a report says is kept by the next, which may know less.
+    (tmp_path / "results-1.jsonl").unlink()
+    assert mutate.report(value) == value

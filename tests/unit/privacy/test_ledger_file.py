@@ -21,7 +21,7 @@ from recoup.errors import (
     UnitConverted,
 )
 from recoup.privacy.ledger import Ledger
-from recoup.privacy.ledger_file import _raise_typed, _read_unit, read_fraction
+from recoup.privacy.ledger_file import _own_tables, _raise_typed, _read_unit, read_fraction
 from recoup.privacy.ledger_rules import bounded
 from recoup.privacy.price import Price
 from recoup.privacy.unit import ONE_RECORD
@@ -96,6 +96,7 @@ IMPOSSIBLE = [
     "UPDATE budget SET unit = '[]'",
     "UPDATE budget SET unit = '{}'",
     "UPDATE budget SET unit = x'7b7d'",
+    """UPDATE budget SET unit = CAST('{"kind": "record", "records_per_person": 1}' AS BLOB)""",
     """UPDATE budget SET unit = '{"kind": "record"}'""",
     """UPDATE budget SET unit = '{"kind": "person", "records_per_person": 1}'""",
     """UPDATE budget SET unit = '{"kind": "record", "records_per_person": 0}'""",
@@ -372,6 +373,23 @@ def test_a_ledger_of_version_1_says_so_until_it_is_declared(path: Path) -> None:
     assert Ledger(path).export()["version"] == 1
     Ledger(path).declare(records_per_person=1)
     assert Ledger(path).export()["version"] == 2
+
+
+def test_there_was_no_version_0(path: Path) -> None:
+    """Its tables would be those of version 1."""
+    path.write_bytes((Path(__file__).parents[2] / "golden" / "ledger-v1.db").read_bytes())
+    edited(path, "PRAGMA user_version = 0")
+    with pytest.raises(LedgerFormatError, match="a ledger of version 0; this library reads up to 2"):
+        Ledger(path)
+
+
+def test_a_look_at_a_ledger_leaves_no_file(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Ledger.create(path, epsilon=1)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    _own_tables.cache_clear()
+    assert Ledger(path).entries() == ()
+    assert list(Path().iterdir()) == []
 
 
 def test_the_warning_of_a_conversion_is_for_whoever_releases() -> None:

@@ -79,6 +79,11 @@ def test_several_add_up_and_the_weakest_word_holds():
     assert (both.epsilon, both.delta, both.spent) == (0.7, 2e-6, 0.45)
     assert (both.mechanism, both.noise, both.statement) == ("laplace and gaussian", "unverified", IMPORTED)
     assert PrivacyStatement.together([both, statement(noise="simulated")]).statement == NOT_PRIVATE
+    # What else is said is said of the first, which is the release that was asked about.
+    newer = [statement(version=f"1.{n}", bounds={"low": [0.0], "high": [1.0 + n], "columns": None}) for n in range(3)]
+    assert PrivacyStatement.together(newer).version == "1.0"
+    assert PrivacyStatement.together(newer).bounds == newer[0].bounds
+    assert PrivacyStatement.together([statement()]) == statement()
     for term in ({"unit": "2 records of one person"}, {"neighbours": "replace-one-record"}):
         with pytest.raises(ParameterError, match="do not add up"):
             PrivacyStatement.together([statement(), statement(), statement(**term)])

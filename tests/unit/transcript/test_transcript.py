@@ -276,6 +276,15 @@ def test_transcripts_are_frozen_and_plain_by_default(transcript):
     assert len({fresh, replace(fresh)}) == 2
 
 
+def test_a_payment_is_two_drawn_names_or_none():
+    drawn = "0123456789abcdef" * 2
+    assert Payment().possible
+    assert Payment(drawn, drawn).possible
+    for other in (None, 1, drawn.encode(), drawn[1:], drawn + "0", drawn.upper(), drawn + "\n", ""):
+        assert not Payment(drawn, other).possible
+        assert not Payment(other, drawn).possible
+
+
 def test_the_file_is_indented_json_that_ends_with_a_line(transcript, tmp_path):
     transcript.save(tmp_path / "t.json")
     text = (tmp_path / "t.json").read_text(encoding="utf-8")

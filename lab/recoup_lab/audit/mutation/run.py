@@ -3,7 +3,8 @@
 What a mutant is, says `operators.py`; how tests are run on it, `forks.py`. A mutant that no test kills
 must be explained in `survivors.toml`, or the script ends with code 1; so it does if an explanation fits no
 mutant. Results are kept in `build/mutation`: a run that was interrupted goes on, and later runs try again what is new
-and, after a change of the tests, what has survived.
+and, after a change of the tests, what has survived. The page says of each file whether its source is still the one that
+was tried; figures of an earlier source stay until the file is tried again, and say that they are of an earlier source.
 """
 
 from __future__ import annotations
@@ -47,8 +48,14 @@ TARGETS = (
     "src/recoup/privacy/statement.py",
     "src/recoup/privacy/unit.py",
 )
+OUTCOMES = ("killed", "timeout", "explained", "survived", "not tried")
+TRIED, PARTLY, NOT = "tried", "partly tried", "not tried"
+CHANGED = "changed since it was tried"
 _UNIT = (
-    *(f"privacy/test_{name}" for name in ("price", "ledger", "ledger_file", "ledger_rules", "mechanism", "statement")),
+    *(
+        f"privacy/test_{name}"
+        for name in ("price", "ledger", "ledger_file", "ledger_rules", "mechanism", "statement", "unit")
+    ),
     *(
         f"transcript/test_{name}"
         for name in ("context", "continuation", "quote", "round", "transcript", "transcript_spending")
@@ -128,9 +135,21 @@ def all_mutants(files: Iterable[str] = TARGETS) -> Iterator[Mutant]:
     """The mutants of some files."""
     for file in files:
         text = (ROOT / file).read_text(encoding="utf-8")
-        source = hashlib.sha256(text.encode()).hexdigest()[:16]
-        for i, found in enumerate(mutations(ast.parse(text))):
+        source, tree = digest(text), ast.parse(text)
+        for i, found in enumerate(mutations(tree)):
             yield Mutant(file, i, found.where, found.key, found.lines, found.at_import, source)
+
+
+def digest(text: str) -> str:
+    """Of the code of a source; its documentation, comments and empty lines, which have no mutants, do not count."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    words: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            words.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    code = [line.rstrip() for i, line in enumerate(text.splitlines(), start=1) if i not in words]
+    kept = "\n".join(line for line in code if line and not line.lstrip().startswith("#"))
+    return hashlib.sha256(kept.encode()).hexdigest()[:16]
 
 
 def explanations() -> dict[tuple[str, str], str]:
@@ -315,49 +334,103 @@ def run(todo: Sequence[Mutant], covered: Cover, tests: str, options: argparse.Na
             print(f"   {len(done)} of {len(todo)} tried, {survived} survived", flush=True)
 
 
-def report(tests: str, most: float) -> dict[str, Any]:
-    """What is known about all mutants, as JSON."""
-    found, reasons = known(tests, most), explanations()
-    files: dict[str, Counter[str]] = {file: Counter() for file in TARGETS}
-    survivors, seconds = [], 0.0
-    for mutant in all_mutants():
-        record = found.get((mutant.file, mutant.source, mutant.key), {"status": "not tried", "seconds": 0.0})
-        status = record["status"]
-        seconds += record["seconds"]
-        if status in ("survived", "untested"):
-            reason = reasons.get((mutant.file, mutant.key), "")
-            status = "explained" if reason else "survived"
-            survivors.append({"file": mutant.file, "line": mutant.lines[0], "change": mutant.key, "reason": reason})
-        files[mutant.file][status] += 1
-        files[mutant.file]["mutants"] += 1
-    names = ("mutants", "killed", "timeout", "explained", "survived", "not tried")
-    return {
-        "python": platform.python_version(),
-        "process_minutes": round(seconds / 60.0, 1),
-        "files": {file: {name: count[name] for name in names} for file, count in files.items()},
-        "total": {name: sum(count[name] for count in files.values()) for name in names},
-        "survivors": survivors,
-    }
+def report(earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known about all mutants, as JSON.
+
+    Args:
+        earlier: the report before; its figures stay for a file of which nothing newer is known, and for files that are
+            no longer there until all that are there were tried.
+    """
+    results, reasons = {(r["file"], r["source"], r["key"]): r for r in records()}, explanations()
+    files: dict[str, dict[str, Any]] = {}
+    survivors = []
+    for file in TARGETS:
+        count, alive, seconds = Counter[str](), [], 0.0
+        mutants = list(all_mutants([file]))
+        for mutant in mutants:
+            record = results.get((file, mutant.source, mutant.key), {"status": "not tried", "seconds": 0.0})
+            status = record["status"]
+            seconds += record["seconds"]
+            if status in ("survived", "untested"):
+                reason = reasons.get((file, mutant.key), "")
+                status = "explained" if reason else "survived"
+                alive.append({"file": file, "line": mutant.lines[0], "change": mutant.key, "reason": reason})
+            count[status] += 1
+        before = earlier.get("files", {}).get(file)
+        known_before = before is not None and before["source"] == mutants[0].source
+        if before is not None and count["not tried"] >= (before["not tried"] + 1 if known_before else len(mutants)):
+            files[file] = {**before, "state": before["state"] if known_before else CHANGED}
+            survivors += [survivor for survivor in earlier["survivors"] if survivor["file"] == file]
+        else:
+            state = TRIED if not count["not tried"] else PARTLY if count["not tried"] < len(mutants) else NOT
+            counts = {"mutants": len(mutants), **{name: count[name] for name in OUTCOMES}}
+            files[file] = {"source": mutants[0].source, "state": state, **counts, "seconds": round(seconds, 1)}
+            survivors += alive
+    if any(entry["state"] != TRIED for entry in files.values()):
+        gone = [file for file in earlier.get("files", {}) if file not in TARGETS]
+        files |= {file: {**earlier["files"][file], "state": CHANGED} for file in gone}
+        survivors += [survivor for survivor in earlier.get("survivors", []) if survivor["file"] in gone]
+    present = [entry for entry in files.values() if entry["state"] != CHANGED]
+    total = {name: sum(entry[name] for entry in present) for name in ("mutants", *OUTCOMES, "seconds")}
+    return {"python": platform.python_version(), "files": files, "total": total, "survivors": survivors}
+
+
+def untrue(value: Mapping[str, Any]) -> list[str]:
+    """What a report claims and is not so: of today's sources, by its own figures, or by keeping quiet."""
+    files, found = value["files"], []
+    for file in TARGETS:
+        if file not in files:
+            found.append(f"{file} is left out")
+    for file, entry in files.items():
+        tried = sum(entry[name] for name in OUTCOMES if name != "not tried")
+        if entry["mutants"] != tried + entry["not tried"]:
+            found.append(f"the figures of {file} do not add up")
+        if entry["survived"]:
+            found.append(f"{file}: {entry['survived']} survivors are not explained")
+        if entry["explained"] != sum(bool(s["reason"]) for s in value["survivors"] if s["file"] == file):
+            found.append(f"the explanations of {file} are not those of its survivors")
+        if file not in TARGETS or entry["source"] != digest((ROOT / file).read_text(encoding="utf-8")):
+            if entry["state"] != CHANGED:
+                found.append(f"{file} has changed since it was tried, and its state is: {entry['state']}")
+        elif entry["state"] != (TRIED if not entry["not tried"] else PARTLY if tried else NOT):
+            found.append(f"{file}: {entry['not tried']} mutants were not tried, and its state is: {entry['state']}")
+    present = [entry for entry in files.values() if entry["state"] != CHANGED]
+    if any(value["total"][name] != sum(entry[name] for entry in present) for name in ("mutants", *OUTCOMES)):
+        found.append("the total is not that of the files whose source is as it was tried")
+    return found
 
 
 def text_of(value: Mapping[str, Any]) -> str:
     """A report as Markdown."""
     from recoup_lab.pages import markdown
 
-    rows, total = [], value["total"]
-    names = [f"`{file.removeprefix('src/recoup/')}`" for file in value["files"]]
-    for name, count in zip([*names, "**all**"], [*value["files"].values(), total], strict=True):
-        alive = count["survived"] + count["not tried"]
-        counts = (count["mutants"], count["killed"] + count["timeout"], count["timeout"], count["explained"], alive)
-        rows.append((name, *(f"{n:,}" for n in counts)))
-    header = ("file", "mutants", "killed", "of these by time limit", "explained", "unexplained")
-    score = (total["killed"] + total["timeout"]) / total["mutants"]
+    total, files = value["total"], value["files"]
+    rows = []
+    for file, entry in [*files.items(), ("**all that are as they were tried**", {"state": "", **total})]:
+        name = f"`{file.removeprefix('src/recoup/')}`" if file in files else file
+        killed = entry["killed"] + entry["timeout"]
+        counts = [
+            entry["mutants"],
+            killed,
+            *(entry[name] for name in ("timeout", "explained", "survived", "not tried")),
+        ]
+        source = f" (source {entry['source']})" if entry["state"] == CHANGED else ""
+        rows.append((name, *(f"{n:,}" for n in counts), entry["state"] + source))
+    header = ("file", "mutants", "killed", "of these by time limit", "explained", "unexplained", "not tried", "state")
+    tried = total["mutants"] - total["not tried"]
     reasons: dict[str, int] = Counter(survivor["reason"] for survivor in value["survivors"] if survivor["reason"])
-    lines = [
-        markdown(header, rows, range(1, 6)),
-        "",
-        f"{100.0 * score:.1f} % of {total['mutants']:,} mutants are killed; the last try of each, together, took "
-        f"{value['process_minutes']:.0f} minutes of a process. Why the others live:",
+    changed = [file for file, entry in files.items() if entry["state"] == CHANGED]
+    lines = [markdown(header, rows, range(1, 7)), ""]
+    if changed:
+        lines += [
+            f'"{CHANGED}": the figures of {len(changed)} files are those of an earlier source, some of it under '
+            "another name; nothing is claimed about the mutants of today's, and the total leaves them out.",
+            "",
+        ]
+    lines += [
+        f"{100.0 * (total['killed'] + total['timeout']) / max(tried, 1):.1f}% of the {tried:,} mutants that were tried "
+        f"are killed; the last try of each, together, took {total['seconds'] / 60.0:.0f} minutes of a process. Why the "
+        "others live:",
         "",
     ]
     lines += [
@@ -400,7 +473,8 @@ def main() -> int:
         todo = [m for m in chosen if (m.file, m.source, m.key) not in found]
         print(f"== {len(todo)} of {len(mutants)} mutants are to be tried", flush=True)
         run(todo, covered, tests, options)
-    value = report(tests, options.seconds)
+    kept = (options.output or ROOT / "docs") / "data" / "mutation.json"
+    value = report(json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {})
     unexplained = [s for s in value["survivors"] if not s["reason"]]
     for survivor in unexplained:
         print(f"{survivor['file']}:{survivor['line']}: {survivor['change']}")
@@ -410,7 +484,7 @@ def main() -> int:
     print(json.dumps(value["total"]))
     if options.output is not None:
         write(options.output, value)
-    return 1 if unexplained or idle or value["total"]["not tried"] else 0
+    return 1 if unexplained or idle or any(entry["state"] != TRIED for entry in value["files"].values()) else 0
 
 
 if __name__ == "__main__":
