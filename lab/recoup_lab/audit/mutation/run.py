@@ -371,7 +371,7 @@ def report(earlier: Mapping[str, Any]) -> dict[str, Any]:
         files |= {file: {**earlier["files"][file], "state": CHANGED} for file in gone}
         survivors += [survivor for survivor in earlier.get("survivors", []) if survivor["file"] in gone]
     present = [entry for entry in files.values() if entry["state"] != CHANGED]
-    total = {name: sum(entry[name] for entry in present) for name in ("mutants", *OUTCOMES, "seconds")}
+    total = {name: round(sum(entry[name] for entry in present), 1) for name in ("mutants", *OUTCOMES, "seconds")}
     return {"python": platform.python_version(), "files": files, "total": total, "survivors": survivors}
 
 
@@ -406,7 +406,7 @@ def text_of(value: Mapping[str, Any]) -> str:
 
     total, files = value["total"], value["files"]
     rows = []
-    for file, entry in [*files.items(), ("**all that are as they were tried**", {"state": "", **total})]:
+    for file, entry in [*files.items(), ("**all but the changed**", {"state": "", **total})]:
         name = f"`{file.removeprefix('src/recoup/')}`" if file in files else file
         killed = entry["killed"] + entry["timeout"]
         counts = [
