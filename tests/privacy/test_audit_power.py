@@ -136,8 +136,8 @@ def test_a_term_that_an_estimator_drops_is_caught(monkeypatch):
 def test_a_curator_that_does_not_count_shares_is_caught(monkeypatch):
     properly = Curator.answer
 
-    def forgetful(self, request):
-        answered = properly(self, request)
+    def forgetful(self, request, *noise):
+        answered = properly(self, request, *noise)
         self._spent -= request.share
         return answered
 

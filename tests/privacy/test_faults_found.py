@@ -40,11 +40,11 @@ TABLE = np.random.default_rng(0).uniform(size=(40, 2))
 # ---- faults ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("where", ["_initialise", "fraction_text", "appearing"])
+@pytest.mark.parametrize("where", ["ledger_file._make_tables", "ledger_file.fraction_text", "ledger.appearing"])
 def test_a_ledger_that_dies_while_it_is_made_leaves_no_half_of_one(tmp_path: Path, where: str) -> None:
     dying = f"""
-import os, sys, recoup.privacy.ledger
-recoup.privacy.ledger.{where} = lambda *_: os._exit(9)
+import os, sys, recoup.privacy.ledger, recoup.privacy.ledger_file
+recoup.privacy.{where} = lambda *_: os._exit(9)
 recoup.privacy.ledger.Ledger.create(sys.argv[1], epsilon=1)
 """
     path = tmp_path / "l.db"

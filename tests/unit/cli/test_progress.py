@@ -86,6 +86,7 @@ PLANS: dict[str, dict[str, object]] = {
 }
 
 
+@pytest.mark.usefixtures("few_points")
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("n", [0, 3000])
 def test_the_planned_rounds_are_those_that_are_made(plan: str, n: int) -> None:

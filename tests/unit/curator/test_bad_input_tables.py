@@ -3,6 +3,7 @@
 All noise is simulated from fixed seeds, so that what is asserted of a verdict cannot fail by chance.
 """
 
+import functools
 import json
 import warnings
 
@@ -53,6 +54,7 @@ NO_RECORDS = {
 EVERY = ODD | FEW_VALUES | NO_RECORDS | {"fifty records": lambda x, rng: x[:50]}
 
 
+@functools.cache
 def fitted(kind, times_too_wide=1, **other):
     rng = np.random.default_rng(0)
     x = EVERY[kind](people(rng), rng)

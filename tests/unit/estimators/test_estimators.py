@@ -205,7 +205,7 @@ def test_other_bad_parameters_are_refused_before_a_release(terms):
 @pytest.mark.parametrize("domain", ["auto", "box", "l1", "l2"])
 @pytest.mark.parametrize("delta", [0, 1e-6])
 @pytest.mark.parametrize(("d", "k"), [(1, 1), (1, 5), (3, 1), (3, 4)])
-def test_any_table_gets_finite_centres_inside_the_bounds(domain, delta, d, k):
+def test_any_table_gets_finite_centres_inside_the_bounds(domain, delta, d, k, few_points):
     for n in (0, 1, 2):
         assert_inside(model(n_clusters=k, domain=domain, delta=delta).fit(np.full((n, d), 0.9)), d=d)
     assert_inside(model(n_clusters=k, domain=domain, delta=delta).fit(np.full((3, d), np.nan)), d=d)
