@@ -133,6 +133,7 @@ def test_a_term_that_an_estimator_drops_is_caught(monkeypatch):
     assert succeeds(spending.attack, "terms by every way in")
 
 
+@pytest.mark.slow
 def test_a_curator_that_does_not_count_shares_is_caught(monkeypatch):
     properly = Curator.answer
 

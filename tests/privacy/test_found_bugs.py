@@ -35,6 +35,7 @@ def test_no_record_can_make_the_projection_loop_for_ever():
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_stream_that_can_be_read_only_once_is_not_read_twice(few_points):
     x = np.random.default_rng(0).uniform(size=(3000, 2))
     for bounds in (([0, 0], [1, 1]), (0, 1), {"a": (0, 1), "b": (0, 1)}):
@@ -173,6 +174,7 @@ def test_a_plan_that_cannot_be_paid_is_refused_before_its_first_round(n_records,
         AdaptiveKMeans(n_clusters=3).next_request(context, (), np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_many_clusters_in_many_columns_never_ask_for_more_than_the_cap(few_points, monkeypatch):
     # A small cap: three cells a cluster, as wanted, would make 330 values, which a query refuses.
     for module in ("recoup.queries.base", "recoup.algorithms.kmeans.adaptive"):
