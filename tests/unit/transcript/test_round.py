@@ -11,6 +11,7 @@ from own_queries import First
 
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
+from recoup.custom import Sensitivity, bounded_block
 from recoup.domain import Box, L1Ball
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.queries.cells import VoronoiQuery
@@ -29,12 +30,40 @@ class NoArray:
         raise TypeError("not an array after all")
 
 
+class NineSums(First):
+    """The sum of the first column, nine times."""
+
+    type_name, size = "test-nine", 9
+
+    def sensitivity(self, domain):
+        return Sensitivity(tuple(bounded_block(f"sum {n}", 1, l1=1.0) for n in range(9)))
+
+    def contribution(self, x):
+        return np.repeat(x[:, :1], 9, axis=1)
+
+
 def stated(noisy=(1.0, 2.0), scales=1.0, terms=TERMS, query=GRID):
     return Round.of_imported(terms, query=query, noisy=noisy, scales=scales)
 
 
 def drawn(query=QUERY, terms=TERMS, share=Fraction(1, 2)):
     return Curator(open_source(np.zeros((3, 2)), BOX), terms).answer(request(query, terms.domain, share))
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_the_price_of_blocks_is_split_as_was_asked(mechanism):
+    terms = context(BOX, mechanism)
+    asked = dataclasses.replace(
+        request(QUERY, BOX, Fraction(1, 2)), split={"count": Fraction(3, 4), "sum": Fraction(1, 4)}
+    )
+    answered = Curator(open_source(np.zeros((3, 2)), BOX), terms).answer(asked)
+    price = float(answered.price.amount)
+    parts = answered.price_of_blocks(terms)
+    assert list(parts) == ["count", "sum"]
+    assert parts == {"count": pytest.approx(0.75 * price, rel=1e-6), "sum": pytest.approx(0.25 * price, rel=1e-6)}
+    # Of nine stated blocks, the squares of whole weights add up to more than fits into 63 bits.
+    nine = stated(np.ones(9), 1.0, terms, NineSums(2))
+    assert list(nine.price_of_blocks(terms).values()) == pytest.approx([float(nine.price.amount) / 9] * 9)
 
 
 # ---- stated ----
