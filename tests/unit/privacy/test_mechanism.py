@@ -10,12 +10,29 @@ from cases import RecordingNoise
 
 from recoup.domain import Box, L1Ball
 from recoup.errors import BudgetError, ParameterError
-from recoup.privacy.mechanism import SENSITIVITY, Gaussian, Laplace, SecureNoise, SimulatedNoise, integer_sensitivity
+from recoup.privacy.mechanism import (
+    SENSITIVITY,
+    Gaussian,
+    Laplace,
+    SecureNoise,
+    SimulatedNoise,
+    checked_noise,
+    integer_sensitivity,
+)
 from recoup.queries.base import Block, Sensitivity
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import HistogramQuery
 
 HALF = Fraction(1, 2)
+
+
+@pytest.mark.parametrize("noise", ["none", "SECURE", None, 0])
+def test_noise_of_another_kind_is_refused_by_its_name(noise):
+    checked_noise("secure")
+    checked_noise("simulated")
+    with pytest.raises(ParameterError, match=r'^noise=.*"secure", or "simulated" for experiments') as refusal:
+        checked_noise(noise)
+    assert refusal.value.parameter == "noise"
 
 
 def test_weights_split_the_integer_sensitivity():
