@@ -8,7 +8,7 @@ from cases import domains
 from naive import project
 
 from recoup.curator.source import fixed_records
-from recoup.domain import Box, L1Ball, L2Ball, declared_bounds, declared_width, domain_from_json
+from recoup.domain import Box, L1Ball, L2Ball, declared_bounds, declared_width, domain_from_json, uniform_points
 from recoup.errors import BoundsError, MissingBoundsError, TranscriptFormatError
 
 
@@ -335,3 +335,26 @@ def test_the_declared_width_is_that_of_the_wider_side():
     assert declared_width((0, [1, 2, 3])) == declared_width(([1, 2, 3], 0)) == 3
     assert declared_width(([0], [1, 2])) == 2
     assert declared_width(np.array([0, 1])) is None
+
+
+# ---- uniform points ----
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize(("kind", "order"), [(Box, np.inf), (L1Ball, 1), (L2Ball, 2)])
+def test_uniform_points_fill_a_domain_evenly(kind, order, d):
+    domain = kind(np.zeros(d), np.full(d, 2.0))
+    points = uniform_points(domain, 4000, np.random.default_rng(d))
+    assert points.shape == (4000, d)
+    assert domain.contains(points).all()
+    # Of a ball of radius 1 in any norm, the part within r is r**d, and either side of the middle holds half.
+    size = np.linalg.norm(points, ord=order, axis=1)
+    for part in (0.1, 0.5, 0.9):
+        assert (size <= part ** (1 / d)).mean() == pytest.approx(part, abs=0.03)
+    assert (points > 0.0).mean(axis=0) == pytest.approx(np.full(d, 0.5), abs=0.03)
+    assert np.corrcoef(points.T, rowvar=True).reshape(d, d) == pytest.approx(np.eye(d), abs=0.06)
+
+
+def test_points_of_a_box_are_drawn_as_they_are():
+    drawn = uniform_points(Box([0, 0], [1, 1]), 10, np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn, np.random.default_rng(0).uniform(-1.0, 1.0, size=(10, 2)))

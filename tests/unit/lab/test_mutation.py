@@ -88,7 +88,7 @@ def test_what_an_import_executes_is_told_from_what_a_call_does():
 @pytest.mark.slow
 def test_a_strong_test_kills_and_a_weak_one_does_not(tmp_path):
     (tmp_path / "src" / "tiny").mkdir(parents=True)
-    (tmp_path / "src" / "tiny" / "__init__.py").write_text("")
+    (tmp_path / "src" / "tiny" / "__init__.py").write_text("SIZE = 3\n")
     (tmp_path / "src" / "tiny" / "code.py").write_text("LIMIT = 3\n\ndef small(n):\n    return n <= LIMIT\n")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_code.py").write_text(
@@ -96,6 +96,7 @@ def test_a_strong_test_kills_and_a_weak_one_does_not(tmp_path):
         "def test_weak():\n    assert small(1)\n"
         "def test_strong():\n    assert small(3) and not small(4)\n"
         "def test_hangs():\n    while not small(3):\n        pass\n"
+        "def test_package():\n    import tiny\n    assert tiny.SIZE == 3 and tiny.code.small(3)\n"
     )
     program = (
         "import json, sys\n"
@@ -110,13 +111,14 @@ def test_a_strong_test_kills_and_a_weak_one_does_not(tmp_path):
         "found = {test: [in_fork(lambda: tried('src/tiny/code.py', i, [f'tests/test_code.py::test_{test}']), 20)\n"
         "                for i in (0, 3)] for test in ('weak', 'strong')}\n"
         "hanging = in_fork(lambda: tried('src/tiny/code.py', 4, ['tests/test_code.py::test_hangs']), 2)\n"
+        "package = in_fork(lambda: tried('src/tiny/__init__.py', 0, ['tests/test_code.py::test_package']), 20)\n"
         "died = in_fork(lambda: __import__('os')._exit(3), 20)\n"
-        "print(json.dumps([lines, control, found, hanging, died]))\n"
+        "print(json.dumps([lines, control, found, hanging, package, died]))\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-    lines, control, found, hanging, died = json.loads(ran.stdout)
+    lines, control, found, hanging, package, died = json.loads(ran.stdout)
     assert lines["tests/test_code.py::test_weak"] == {"src/tiny/code.py": [4]}
-    assert (control["code"], len(control["seconds"])) == (0, 3)
+    assert (control["code"], len(control["seconds"])) == (0, 4)
     keys = changes((tmp_path / "src" / "tiny" / "code.py").read_text())
     assert keys == [
         "module: 3 -> 4", "module: 3 -> 2", "small: return n <= LIMIT -> return None", "small: n <= LIMIT -> n < LIMIT",
@@ -125,6 +127,7 @@ def test_a_strong_test_kills_and_a_weak_one_does_not(tmp_path):
     weak, strong = ([bool(value["killed"]) for _, value in found[test]] for test in ("weak", "strong"))
     assert weak == [False, False]
     assert strong == [True, True]
+    assert package == ["done", {"killed": "tests/test_code.py::test_package"}]
     assert (hanging, died) == (["timeout", None], ["died", 3])
 
 

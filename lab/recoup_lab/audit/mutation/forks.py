@@ -39,7 +39,7 @@ _LOADED_BEFORE = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # of libra
 
 def module_name(file: str) -> str:
     """The name under which a file of the source is imported."""
-    return ".".join(Path(file).relative_to("src").with_suffix("").parts)
+    return ".".join(Path(file).relative_to("src").with_suffix("").parts).removesuffix(".__init__")
 
 
 class _MutantLoader(importlib.abc.Loader):
@@ -61,7 +61,11 @@ class _MutantFinder(importlib.abc.MetaPathFinder):
         if name != self._name:
             return None
         loader = _MutantLoader(self._path, self._code)
-        return importlib.machinery.ModuleSpec(name, loader, origin=self._path)
+        package = Path(self._path).name == "__init__.py"
+        spec = importlib.machinery.ModuleSpec(name, loader, origin=self._path, is_package=package)
+        if package:
+            spec.submodule_search_locations = [str(Path(self._path).parent)]
+        return spec
 
 
 class Tests:

@@ -60,7 +60,10 @@ _UNIT = (
         f"transcript/test_{name}"
         for name in ("context", "continuation", "quote", "round", "transcript", "transcript_spending")
     ),
-    *(f"queries/test_{name}" for name in ("queries", "query_bounds", "query_json", "simple")),
+    *(
+        f"queries/test_{name}"
+        for name in ("base", "cells", "counts", "queries", "query_bounds", "query_json", "simple")
+    ),
     *(f"algorithms/test_{name}" for name in ("components", "lloyd", "logistic", "mixture")),
     *("curator/test_curator", "test_domain", "test_driver"),
     *(f"imported/test_{name}" for name in ("claim", "imported", "refused", "units")),
