@@ -17,7 +17,7 @@ from recoup.queries.base import (
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.queries.gradient import LogisticGradientQuery
-from recoup.queries.moments import MomentsQuery, PowerQuery, _reach
+from recoup.queries.moments import MomentsQuery, PowerQuery, _least_noise, _reach
 
 
 def test_sensitivities_follow_from_query_and_domain():
@@ -211,3 +211,19 @@ def test_bounds_of_a_mixture_and_a_gradient_by_hand():
         assert (count.name, count.ones, total.name, total.size, total.total) == ("count", 1, "gradient", 2, None)
         np.testing.assert_allclose(total.l2, 0.5)
         np.testing.assert_allclose(total.l1, 0.5 if norm == 1 else 0.5 * np.sqrt(2))
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("d", [2, 4, 7])
+def test_the_bounds_of_a_matrix_give_it_the_least_noise(d, norm):
+    diagonal, whole = 1.0, 50.0
+
+    def noise(on, off):
+        return d * on**2 + d * (d - 1) * off**2
+
+    def allowed(ratio):
+        on = diagonal + (whole - diagonal) / (2.0 * ratio)
+        return on ** (1.0 / norm), (on * ratio) ** (1.0 / norm)
+
+    least = min(noise(*allowed(ratio)) for ratio in np.linspace(0.5, 8.0, 2000))
+    assert noise(*_least_noise(diagonal, whole, d, norm=norm)) == pytest.approx(least, rel=1e-5)
