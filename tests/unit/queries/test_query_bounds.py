@@ -227,3 +227,27 @@ def test_the_bounds_of_a_matrix_give_it_the_least_noise(d, norm):
 
     least = min(noise(*allowed(ratio)) for ratio in np.linspace(0.5, 8.0, 2000))
     assert noise(*_least_noise(diagonal, whole, d, norm=norm)) == pytest.approx(least, rel=1e-5)
+
+
+def test_directions_are_a_matrix():
+    for other in (np.ones(3), np.ones((2, 1, 1)), np.ones((0, 1))):
+        with pytest.raises(ParameterError, match=r"^directions must be a \(d, p\) array"):
+            PowerQuery(directions=other)
+
+
+def test_too_many_columns_are_refused_by_their_name():
+    for make in (lambda: MomentsQuery(dimension=0), lambda: PowerQuery(directions=np.ones((2**14, 1)))):
+        with pytest.raises(ParameterError, match=r"^dimension=") as refusal:
+            make()
+        assert refusal.value.parameter == "dimension"
+
+
+def test_the_bounds_of_moments_in_three_columns_by_hand():
+    # In the box of three columns sum x_i^2 and sum x_i^4 are at most 3, (sum |x_i|)^2 and (sum x_i^2)^2 at most 9.
+    count, total, triangle = MomentsQuery(dimension=3).sensitivity(Box([0, 0, 0], [1, 1, 1])).blocks
+    assert (count.name, total.size, triangle.size) == ("count", 3, 6)
+    diagonal = np.array([True, False, False, True, False, True])
+    for bounds, norm in ((triangle.l1, 1), (triangle.l2, 2)):
+        on, off = _least_noise(3.0, 9.0, 3, norm=norm)
+        assert on != pytest.approx(off, rel=1e-3)
+        np.testing.assert_allclose(bounds, np.where(diagonal, on, off), rtol=1e-6)

@@ -417,7 +417,7 @@ def text_of(value: Mapping[str, Any]) -> str:
             killed,
             *(entry[name] for name in ("timeout", "explained", "survived", "not tried")),
         ]
-        source = f" (source {entry['source']})" if entry["state"] == CHANGED else ""
+        source = f" (source {entry['source']})" if "source" in entry else ""
         rows.append((name, *(f"{n:,}" for n in counts), entry["state"] + source))
     header = ("file", "mutants", "killed", "of these by time limit", "explained", "unexplained", "not tried", "state")
     tried = total["mutants"] - total["not tried"]
