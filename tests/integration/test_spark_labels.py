@@ -39,7 +39,8 @@ def test_totals_equal_the_local_ones(spark: Any, label: str, classes: tuple[Any,
 
 def test_a_fit_is_the_local_one(spark: Any) -> None:
     frame = table().drop(columns="small")
-    terms = {"bounds": ([-5.0, 0.0], [5.0, 10.0]), "classes": (3, 7), "random_state": 0, "noise": "simulated"}
+    terms = {"epsilon": 1, "bounds": ([-5.0, 0.0], [5.0, 10.0]), "classes": (3, 7)}
+    terms |= {"random_state": 0, "noise": "simulated"}
     models = [recoup.PrivateLogisticRegression(**terms).fit(X, "y") for X in (spark.createDataFrame(frame), frame)]
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
     with pytest.raises(DataError, match="name"):
