@@ -108,6 +108,8 @@ class InferredDataset:
                 _check_size(parquet.metadata)
                 table = parquet.read()
             header = json.loads((table.schema.metadata or {})[_METADATA].decode())
+            if not isinstance(header, dict):
+                raise TypeError("another header")
             promised = header.get("privacy")
             names = [name for name in table.column_names if name != _WEIGHT]
             if len(set(names)) != len(names) or not all(pa.types.is_floating(kind) for kind in table.schema.types):

@@ -5,6 +5,8 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import recoup
@@ -154,6 +156,15 @@ def test_inferred_data_can_be_saved_sampled_and_shown(tmp_path):
     (tmp_path / "i.parquet").write_bytes(b"PAR1 something else")
     with pytest.raises(UnreadableFileError, match="not an inferred data set"):
         recoup.InferredDataset.load(tmp_path / "i.parquet")
+
+
+@pytest.mark.parametrize("header", [b"3", b'"text"', b"1.5", b"[]", b"null", b'{"privacy": 3}'])
+def test_a_header_that_is_no_mapping_is_refused_by_name(tmp_path, header):
+    path = tmp_path / "data.parquet"
+    table = pa.table({"a": [0.5], "weight": [1.0]}).replace_schema_metadata({b"recoup": header})
+    pq.write_table(table, path)
+    with pytest.raises(UnreadableFileError, match="not an inferred data set"):
+        recoup.InferredDataset.load(path)
 
 
 def test_methods_that_need_means_refuse_other_rounds():
