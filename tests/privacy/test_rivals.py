@@ -16,7 +16,7 @@ from rival_cases import TABLES, RecordingSelector, block_of_parity, epsilon_lowe
 import recoup.curator.rivals.gupt as gupt
 import recoup.curator.rivals.privgene as privgene
 from recoup import Box, Ledger, PrivateKMeans
-from recoup.curator.rivals.base import NUMBER_SHARE, Purse, release_model
+from recoup.curator.rivals.base import NUMBER_SHARE, ChargedNoise, release_model
 from recoup.curator.rivals.gupt import Gupt
 from recoup.curator.rivals.privgene import PrivGene, integer_losses
 from recoup.curator.source import open_source
@@ -115,14 +115,14 @@ def test_a_ledger_with_too_little_is_refused_before_anything_is_drawn(algorithm,
     assert not ledger.entries()
 
 
-def test_a_purse_never_spends_more_than_all():
-    purse = Purse(context(UNIT), noise=RecordingNoise(), selector=RecordingSelector())
-    purse.noisy_totals([0], share=1 - NUMBER_SHARE, purpose="most")
+def test_charged_noise_never_spends_more_than_all():
+    charged = ChargedNoise(context(UNIT), noise=RecordingNoise(), selector=RecordingSelector())
+    charged.noisy_totals([0], share=1 - NUMBER_SHARE, purpose="most")
     with pytest.raises(BudgetExceededError):
-        purse.smallest_losses([0, 0], n_winners=1, share=2 * NUMBER_SHARE, purpose="too much")
-    purse.smallest_losses([0, 0], n_winners=1, share=NUMBER_SHARE, purpose="the rest")
-    assert purse.left == 0
-    assert 1 - TOLERANCE <= purse.spent <= 1
+        charged.smallest_losses([0, 0], n_winners=1, share=2 * NUMBER_SHARE, purpose="too much")
+    charged.smallest_losses([0, 0], n_winners=1, share=NUMBER_SHARE, purpose="the rest")
+    assert charged.left == 0
+    assert 1 - TOLERANCE <= charged.spent <= 1
 
 
 # ---- nothing but noisy values depends on records ----
@@ -256,8 +256,8 @@ def privgene_attacked(n_survivors):
     for i, table in enumerate((np.empty((0, 1)), np.full((1, 1), -1.0))):
         losses = integer_losses(open_source(table, LINE), LINE, candidates, SENSITIVITY)
         recorded = RecordingSelector()
-        purse = Purse(context(LINE, epsilon=str(CLAIM)), selector=recorded)
-        purse.smallest_losses(losses, n_winners=n_survivors, share=Fraction(1), purpose="attacked")
+        charged = ChargedNoise(context(LINE, epsilon=str(CLAIM)), selector=recorded)
+        charged.smallest_losses(losses, n_winners=n_survivors, share=Fraction(1), purpose="attacked")
         ((scores, n_winners, scale),) = recorded.calls
         selector = SimulatedSelector(np.random.default_rng([5, i]))
         outcomes.append([tuple(selector.winners(scores, n_winners, scale)) for _ in range(DRAWS)])

@@ -8,7 +8,7 @@ import numpy as np
 from cases import ALPHA
 from scipy.stats import beta
 
-from recoup.curator.rivals.base import Purse
+from recoup.curator.rivals.base import ChargedNoise
 from recoup.curator.source import open_source
 from recoup.kernels.fixed_point import DROPPED
 from recoup.kernels.weighted_kmeans import Clustering
@@ -48,9 +48,9 @@ class RecordingSelector:
 
 def run(rival, table, context, *, seed=0, noise=None, selector=None):
     """A rival's centres on a table, with recorded noise."""
-    purse = Purse(context, noise=noise, selector=selector, name=rival.type_name)
+    charged = ChargedNoise(context, noise=noise, selector=selector, name=rival.type_name)
     source = open_source(table, context.domain)
-    return rival.centers(source, purse, np.random.default_rng(seed))
+    return rival.centers(source, charged, np.random.default_rng(seed))
 
 
 def naive_losses(records, candidates, factor, cap):

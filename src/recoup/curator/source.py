@@ -1,7 +1,7 @@
 """Where records come from: one method, `total`, answered exactly.
 
-An in-memory table is turned into fixed-point records once and kept between rounds (4 bytes a value); a file is read
-anew in every round, block by block.
+An in-memory table is turned into fixed-point records once and kept between rounds (4 bytes for each value); a file is
+read anew in every round, block by block.
 """
 
 from __future__ import annotations
@@ -33,12 +33,7 @@ class Source(Protocol):
 
 
 class TableSource:
-    """Records of an array, a data frame, an Arrow stream or files.
-
-    Args:
-        table: the opened table.
-        domain: where its records are clipped to.
-        keep: keep the fixed-point records in memory between rounds.
+    """Records of an array, a data frame, an Arrow stream or files, clipped to a domain, and kept between rounds or not.
 
     >>> from recoup.domain import Box
     >>> from recoup.queries.counts import GridQuery
@@ -63,15 +58,15 @@ class TableSource:
         return _added(total, part)
 
     def _totals(self, query: Query, factors: Array) -> Iterator[tuple[int, Integers]]:
-        if self._keep:
-            for records in self.records():
-                for start in range(0, len(records), _LARGEST_BLOCK):
-                    part = records[start : start + _LARGEST_BLOCK]
-                    yield len(part), query.integer_total(part, factors)
+        if not self._keep:
+            yield from in_order(
+                lambda block: (len(block), _block_total(block, self._domain, query, factors)), self._table.blocks()
+            )
             return
-        yield from in_order(
-            lambda block: (len(block), _block_total(block, self._domain, query, factors)), self._table.blocks()
-        )
+        for records in self.records():
+            for start in range(0, len(records), _LARGEST_BLOCK):
+                part = records[start : start + _LARGEST_BLOCK]
+                yield len(part), query.integer_total(part, factors)
 
     def records(self) -> Iterator[Records]:
         """The fixed-point records, block by block: for algorithms that hold records instead of asking for totals."""
@@ -105,14 +100,9 @@ def _block_total(rows: TableRows, domain: Domain, query: Query, factors: Array) 
 
 
 def fixed_records(rows: TableRows, domain: Domain) -> Records:
-    """Clamp, scale, project and round rows in the user's units; rows with a non-finite value are marked as dropped.
+    """Clamp, scale, project and round rows in the user's units, alike for every layout of them.
 
-    Args:
-        rows: an array that is contiguous by row or by column, or columns.
-        domain: where they are clipped to.
-
-    Returns:
-        One fixed-point record a row, the same for every layout.
+    Rows with a value that is not finite are marked as dropped.
     """
     convert, records = _converter(rows, domain), np.empty(rows.shape, dtype=np.int32)
     over_row_ranges(lambda start, stop: convert(start, stop, records[start:stop]), len(rows))
@@ -126,7 +116,6 @@ def _converter(rows: TableRows, domain: Domain) -> Callable[[int, int, Records],
     if isinstance(rows, np.ndarray) and rows.flags.c_contiguous:
         return lambda start, stop, records: fixed_point_rows(rows[start:stop], low, high, shape, radius, records)
     columns = rows if isinstance(rows, Columns) else Columns(tuple(rows.T), len(rows))
-
     where, narrow = columns.addresses, columns.narrow
 
     def convert(start: int, stop: int, records: Records) -> None:

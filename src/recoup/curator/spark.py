@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
-from recoup.curator.tables.table import Table, TableRows, columns_of, listed, not_numeric, select, shown_column
+from recoup.curator.tables.table import Table, columns_of, is_a, listed, not_numeric, select, shown_column
 from recoup.domain import Domain, domain_from_json
 from recoup.errors import DataError, SparkError
 from recoup.queries.base import Array, Query
@@ -34,12 +34,7 @@ _PARTIAL: Final = "position long, high long, low long"
 
 @dataclass(frozen=True, slots=True)
 class SparkFrame:
-    """A Spark DataFrame with the name that it was opened by: hand it to `PrivateKMeans.fit` or `recoup.release`.
-
-    Attributes:
-        frame: the DataFrame.
-        name: the table's name, if it was opened by name.
-    """
+    """A Spark DataFrame with the name that it was opened by: hand it to `PrivateKMeans.fit` or `recoup.release`."""
 
     frame: Any
     name: str | None = None
@@ -49,9 +44,7 @@ class SparkFrame:
 class SparkTable(Table):
     """Numeric columns of a Spark DataFrame, which cannot be read here: its records stay where they are.
 
-    Attributes:
-        frame: the DataFrame of these columns, under names of our own.
-        name: the table's name, if it was opened by name.
+    Its frame has names of our own; `name` is the table's, if it was opened by name.
     """
 
     frame: Any = field(repr=False, compare=False)
@@ -71,13 +64,6 @@ def open_spark(table: Any, *, session: Any = None) -> SparkFrame:
 
     Raises:
         SparkError: there is no such table, or Spark cannot be started.
-
-    >>> from recoup.errors import DataError
-    >>> try:
-    ...     open_spark([[1.0, 2.0]])
-    ... except DataError as error:
-    ...     print(error)
-    A list is no Spark DataFrame and no name of a Spark table.
     """
     if isinstance(table, SparkFrame):
         return table
@@ -96,9 +82,7 @@ def open_spark(table: Any, *, session: Any = None) -> SparkFrame:
 
 def is_spark(X: object) -> bool:
     """Whether these are records that Spark holds; PySpark need not be installed to find out."""
-    return isinstance(X, SparkFrame) or any(
-        base.__name__ == "DataFrame" and base.__module__.split(".")[0] == "pyspark" for base in type(X).__mro__
-    )
+    return isinstance(X, SparkFrame) or is_a(X, "pyspark", "DataFrame")
 
 
 def spark_table(X: Any, wanted: Sequence[str] | None) -> SparkTable:
@@ -120,14 +104,7 @@ def spark_table(X: Any, wanted: Sequence[str] | None) -> SparkTable:
 
 
 class SparkSource:
-    """Records of a Spark DataFrame, which is read anew in every round.
-
-    Args:
-        table: the opened table.
-        domain: where its records are clipped to.
-
-    Raises:
-        SparkError: Spark's workers cannot run this version of Recoup; found by a job that touches no records.
+    """Records of a Spark DataFrame, which is read anew in every round; workers are tried first, without records.
 
     Guarantees: the totals equal those of the same records in a local table, bit for bit, whatever the partitions and
     however often a task was retried. Nothing else of the records comes to the driver.
@@ -162,7 +139,7 @@ class SparkSource:
         return total
 
     def _failure(self, error: Exception) -> SparkError:
-        # Spark's own message may quote a record: of it, only the file that could not be read is told.
+        # Spark's own message may quote a record: of it, only the file that could not be read is named.
         table = "" if self._table.name is None else f" of table {self._table.name!r}"
         path = _unreadable_file(error)
         file = "" if path is None else f" It could not read {path!r}."
@@ -175,17 +152,9 @@ class SparkSource:
 def partial_totals(
     batches: Iterator[Any], version: str, query: dict[str, Any], domain: dict[str, Any], factors: list[float]
 ) -> Iterator[Any]:
-    """Add up the records of one partition, on a worker.
+    """Add up the Arrow batches of one partition, on a worker, for a query and a domain that are given as JSON.
 
-    Args:
-        batches: the partition, as Arrow record batches of the selected columns.
-        version: of the driver, which the worker's must equal.
-        query: what is asked, as JSON.
-        domain: where records are clipped to, as JSON.
-        factors: one for each value of the answer.
-
-    Returns:
-        One batch: position, high and low part of every total that is not zero. No batch for an empty partition.
+    Returns one batch: position, high and low part of every total that is not zero. None for an empty partition.
 
     >>> from recoup.domain import Box
     >>> from recoup.queries.counts import GridQuery
@@ -201,17 +170,12 @@ def partial_totals(
 
     if version != __version__:
         raise SparkError(_other_version(__version__))
-
-    def blocks() -> Iterator[TableRows]:
-        for batch in batches:
-            yield columns_of(batch)
-
     asked, limits = query_from_json(query), domain_from_json(domain)
-    table = Table(None, limits.n_columns, blocks)
+    table = Table(None, limits.n_columns, lambda: map(columns_of, batches))
     total = TableSource(table, limits, keep=False).total(asked, np.array(factors))
-    found = [(i, value >> _LOW_BITS, value & (1 << _LOW_BITS) - 1) for i, value in enumerate(total) if value]
-    if found:
-        position, high, low = zip(*found, strict=True)
+    parts = [(i, value >> _LOW_BITS, value & (1 << _LOW_BITS) - 1) for i, value in enumerate(total) if value]
+    if parts:
+        position, high, low = zip(*parts, strict=True)
         yield pa.RecordBatch.from_pydict({"position": position, "high": high, "low": low})
 
 
@@ -304,8 +268,8 @@ def _check_workers(session: Any) -> None:
 
     advice = "The workers need the driver's version of Python, PyArrow and pandas: set PYSPARK_PYTHON before the start."
     with _quoting("Spark's workers cannot run Python", advice):
-        found = _map_in_arrow(session.range(0, 1, 1, 1), report, "version string, problem string").toArrow()
-    (row,) = found.to_pylist()
+        answers = _map_in_arrow(session.range(0, 1, 1, 1), report, "version string, problem string").toArrow()
+    (row,) = answers.to_pylist()
     if row["problem"]:
         raise SparkError(
             f"Recoup cannot be used by Spark's workers ({row['problem']}). Install recoup {__version__} for their "
@@ -315,8 +279,8 @@ def _check_workers(session: Any) -> None:
         raise SparkError(_other_version(row["version"]))
 
 
-def _other_version(found: str) -> str:
+def _other_version(theirs: str) -> str:
     return (
-        f"Spark's workers have recoup {found}, which is not the driver's version. Totals are exact only if both agree: "
+        f"Spark's workers have recoup {theirs}, which is not the driver's version. Totals are exact only if both agree: "
         "install the same one."
     )

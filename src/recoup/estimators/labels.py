@@ -18,8 +18,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from recoup.curator.source import Source, is_path, source_of
 from recoup.curator.spark import SparkTable, is_spark
-from recoup.curator.tables.memory import cells_of
-from recoup.curator.tables.open import open_table
+from recoup.curator.tables.open import cells_of, open_table
 from recoup.curator.tables.table import Table, TableRows
 from recoup.domain import Box, declared_bounds, declared_width
 from recoup.errors import DataError, ParameterError

@@ -15,8 +15,8 @@ import pytest
 from table_files import ROWS, WRITERS, rows_of, write_csv, write_parquet
 from table_kinds import refusal
 
+from recoup.curator.tables.files import files_of
 from recoup.curator.tables.open import open_table
-from recoup.curator.tables.paths import files_of
 from recoup.errors import ColumnTypeError, DataError, UnknownColumnError, UnreadableFileError
 
 # ---- what is read ----

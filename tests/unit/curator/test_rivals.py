@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from recoup import Box, L1Ball, Ledger, PrivateKMeans
 from recoup.cli.app import app
 from recoup.curator.rivals import RIVALS, rival_of
-from recoup.curator.rivals.base import Purse, release_model
+from recoup.curator.rivals.base import ChargedNoise, release_model
 from recoup.curator.rivals.gupt import Gupt, block_outputs, blocks_for
 from recoup.curator.rivals.privgene import PrivGene, loss_range
 from recoup.curator.source import open_source
@@ -33,7 +33,7 @@ def model(algorithm, **terms):
 
 
 def test_the_number_of_blocks_is_the_published_one_and_at_least_one():
-    assert [blocks_for(n) for n in (-5.0, 0.0, 1.0, 100.0, 26_733.0)] == [1, 1, 1, 6, 59]
+    assert [blocks_for(n) for n in (-5.0, 0.0, 1.0, 100.0, 5000.0, 26_733.0)] == [1, 1, 1, 6, 30, 59]
 
 
 def test_a_block_without_records_has_centres_in_the_middle():
@@ -61,10 +61,10 @@ def test_privgene_finds_clusters_when_noise_is_negligible():
 
 def test_rounds_of_privgene_follow_a_public_law():
     def n_rounds(**terms):
-        purse = Purse(
+        charged = ChargedNoise(
             context(Box([0, 0], [1, 1]), **terms), noise=RecordingNoise(), selector=(s := RecordingSelector(0))
         )
-        PrivGene(n_clusters=2).centers(open_source(X[:5], Box([0, 0], [1, 1])), purse, np.random.default_rng(0))
+        PrivGene(n_clusters=2).centers(open_source(X[:5], Box([0, 0], [1, 1])), charged, np.random.default_rng(0))
         return len(s.calls)
 
     assert n_rounds(n_records=1000) == 8

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from recoup.curator.curator import Curator
-from recoup.curator.rivals.base import Purse
+from recoup.curator.rivals.base import ChargedNoise
 from recoup.curator.source import open_source
 from recoup.queries.base import Array, Query
 from recoup.queries.counts import GridQuery
@@ -117,8 +117,8 @@ def _on_selection(n_winners: int, tries: int) -> Finding:
     for given in losses:
         rows = []
         for _ in range(tries):
-            purse = Purse(context)
-            chosen = purse.smallest_losses(given, n_winners=n_winners, share=Fraction(1), purpose="audit")
+            charged = ChargedNoise(context)
+            chosen = charged.smallest_losses(given, n_winners=n_winners, share=Fraction(1), purpose="audit")
             rows.append([float(chosen[0] == 0), float(0 in chosen), float(chosen[-1] == 0)])
         found.append(np.array(rows))
     target = f"noisy max, {n_winners} of 3"

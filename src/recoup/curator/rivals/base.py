@@ -1,7 +1,7 @@
 """What a rival is, what it may spend, and how one is run.
 
 A rival is on the curator's side of the wall: it may look at records as it likes, but whatever it lets out passes
-through its purse, which charges the ledger before it draws noise. What leaves is a model and a privacy statement.
+through noise that is charged before it is drawn. What leaves is a model and a privacy statement.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Rival(Protocol):
     def n_clusters(self) -> int:
         """How many centres it releases."""
 
-    def centers(self, source: RecordSource, purse: Purse, rng: np.random.Generator) -> Array:
-        """The centres, (n_clusters, d), in the unit domain; what they tell of records was paid from the purse."""
+    def centers(self, source: RecordSource, noise: ChargedNoise, rng: np.random.Generator) -> Array:
+        """The centres, (n_clusters, d), in the unit domain; all that they reveal of records went through the noise."""
 
 
 class Model(NamedTuple):
@@ -61,17 +61,8 @@ class Model(NamedTuple):
     privacy: PrivacyStatement
 
 
-class Purse:
+class ChargedNoise:
     """The only place in which a rival's records meet noise: each release is charged, then drawn.
-
-    Args:
-        context: the public terms: domain, budget.
-        ledger: charged before noise is drawn, if given.
-        run: a public name of the release in the ledger.
-        name: of the rival, in the ledger.
-        noise: where Laplace noise comes from.
-        selector: where the noise of selections comes from.
-        on_release: called with the number of finished releases.
 
     Guarantees: all releases together cost at most the context's epsilon; their number, sizes and prices do not depend
     on records.
@@ -106,18 +97,8 @@ class Purse:
         return self._amount
 
     def noisy_totals(self, totals: Sequence[int], *, share: Fraction, purpose: str) -> list[int]:
-        """Add Laplace noise to integer totals.
-
-        Args:
-            totals: integers, which one record changes by at most the context's sensitivity, all of them together.
-            share: of the total budget.
-            purpose: for the ledger.
-
-        Returns:
-            Noisy integers; every total is noised, whatever it is.
-        """
-        mechanism, context = Laplace(), self.context
-        calibration = context.calibrated(share)
+        """Add Laplace noise to every total; one record moves all together by at most the context's sensitivity."""
+        mechanism, calibration = Laplace(), self.context.calibrated(share)
         self._charge(calibration, share, purpose, mechanism.name)
         noisy = mechanism.release(totals, calibration.scale, self._noise)
         self._finished()
@@ -132,32 +113,25 @@ class Purse:
         return self.noisy_totals([n * one], share=NUMBER_SHARE, purpose="number of records")[0] / one
 
     def smallest_losses(self, losses: Sequence[int], *, n_winners: int, share: Fraction, purpose: str) -> list[int]:
-        """Select candidates with small losses.
-
-        Args:
-            losses: one integer a candidate, to which a record adds between 0 and the context's sensitivity.
-            n_winners: how many to select; each costs a selection.
-            share: of the total budget, for all of them.
-            purpose: for the ledger.
-
-        Returns:
-            The indices of the winners, all different.
-        """
-        mechanism, context = NoisyMax(), self.context
-        calibration = mechanism.calibrate(context.epsilon * share, distance=context.distance, n_winners=n_winners)
+        """Select candidates, all different, with small losses, to each of which a record adds 0 to the sensitivity."""
+        mechanism, calibration = NoisyMax(), self.selection(n_winners, share=share)
         self._charge(calibration, share, purpose, mechanism.name)
-        found = mechanism.release([-int(v) for v in losses], calibration.scale, n_winners, self._selector)
+        winners = mechanism.release([-int(v) for v in losses], calibration.scale, n_winners, self._selector)
         self._finished()
-        return found
+        return winners
 
-    def check_selection(self, n_winners: int, *, share: Fraction) -> None:
-        """Refuse a selection whose share is too small for its noise, while nothing is spent."""
-        NoisyMax().calibrate(self.context.epsilon * share, distance=self.context.distance, n_winners=n_winners)
+    def selection(self, n_winners: int, *, share: Fraction) -> Calibration:
+        """Scale and price of a selection; refuses a share that is too small for its noise, while nothing is spent."""
+        context = self.context
+        return NoisyMax().calibrate(context.epsilon * share, distance=context.distance, n_winners=n_winners)
+
+    @property
+    def _simulated(self) -> bool:
+        return self._noise.simulated or self._selector.simulated
 
     def privacy(self) -> PrivacyStatement:
         """The privacy statement, as a transcript would make it."""
-        simulated = self._noise.simulated or self._selector.simulated
-        statement = Transcript(context=self.context, algorithm={"type": self._name}, simulated=simulated).privacy
+        statement = Transcript(context=self.context, algorithm={"type": self._name}, simulated=self._simulated).privacy
         spent = min(rounded_up(self._amount), statement.epsilon)
         return replace(statement, mechanism=" and ".join(self._mechanisms), spent=spent)
 
@@ -167,7 +141,7 @@ class Purse:
                 spent=self._share, asked=share, left=self.left, where="shares of this release's budget"
             )
         if self._ledger is not None:
-            mark = f"{NOT_PRIVATE}; " if self._noise.simulated or self._selector.simulated else ""
+            mark = f"{NOT_PRIVATE}; " if self._simulated else ""
             purpose = f"{mark}{self._name}: {purpose}"
             self._ledger.charge(calibration.price, purpose=purpose, run=self._run, unit=self.context.unit)
         self._share += share
@@ -215,8 +189,7 @@ def release_model(
     Returns:
         Centres in the user's units, inside the bounds, and the privacy statement.
 
-    Guarantees: all releases together cost at most epsilon. Nothing is kept that an interrupted run could continue: what
-    it had charged is spent.
+    Guarantees: all releases together cost at most epsilon. An interrupted run cannot go on: what it charged is spent.
 
     >>> from recoup.curator.rivals.gupt import Gupt
     >>> from recoup.domain import Box
@@ -242,9 +215,9 @@ def release_model(
     if ledger is not None:
         ledger.expect(context.unit)
         ledger.afford(context.budget, context.unit)
-    harmless, protecting = (stream(entropy, i) for i in (0, 1))
+    rng, protecting = (stream(entropy, i) for i in (0, 1))
     simulated = noise == "simulated"
-    purse = Purse(
+    charged = ChargedNoise(
         context,
         ledger=ledger,
         run=uuid.uuid4().hex,
@@ -253,5 +226,5 @@ def release_model(
         selector=SimulatedSelector(protecting) if simulated else SecureSelector(),
         on_release=on_release,
     )
-    centers = rival.centers(source, purse, harmless)
-    return Model(domain.from_unit(domain.clip(centers)), purse.privacy())
+    centers = rival.centers(source, charged, rng)
+    return Model(domain.from_unit(domain.clip(centers)), charged.privacy())

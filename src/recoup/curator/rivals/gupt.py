@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recoup._validate import whole_number
-from recoup.curator.rivals.base import Purse, RecordSource
+from recoup.curator.rivals.base import ChargedNoise, RecordSource
 from recoup.domain import Domain
 from recoup.kernels import GRID
 from recoup.kernels.fixed_point import DROPPED
@@ -50,8 +50,8 @@ class Gupt:
         n_blocks: a public number of blocks; by default about N^0.4, as published.
 
     Guarantees: epsilon-differential privacy for adding or removing one record; K d + 1 noises are drawn (K d if the
-    number of records or of blocks is declared), whatever the records are. How long a block takes depends on its
-    records: time is not protected.
+    number of records or of blocks is declared), whatever the records are. Time is not protected: a block's depends on
+    its records.
 
     >>> Gupt(n_clusters=3).n_clusters
     3
@@ -67,50 +67,38 @@ class Gupt:
         if self.n_blocks is not None:
             object.__setattr__(self, "n_blocks", whole_number(self.n_blocks, "n_blocks"))
 
-    def centers(self, source: RecordSource, purse: Purse, rng: np.random.Generator) -> Array:
+    def centers(self, source: RecordSource, noise: ChargedNoise, rng: np.random.Generator) -> Array:
         """The noisy average of the blocks' centres, in the unit domain."""
-        domain, sensitivity = purse.context.domain, purse.context.sensitivity
+        domain, sensitivity = noise.context.domain, noise.context.sensitivity
         check_size(self.n_clusters * domain.n_columns)
-        n_blocks = self.n_blocks if self.n_blocks is not None else blocks_for(purse.number_of_records(source))
+        n_blocks = self.n_blocks if self.n_blocks is not None else blocks_for(noise.number_of_records(source))
         outputs = block_outputs(source, domain, self.n_clusters, n_blocks, key=int(rng.integers(2**62)))
         factor = sensitivity / (2 * self.n_clusters * domain.sum_bound(1)) * _SHAVE
         totals = np.trunc(outputs * factor).astype(np.int64).sum(axis=0)
-        noisy = purse.noisy_totals([int(v) for v in totals.ravel()], share=purse.left, purpose="average of the blocks")
+        noisy = noise.noisy_totals([int(v) for v in totals.ravel()], share=noise.left, purpose="average of the blocks")
         average = np.array([float(v) for v in noisy]).reshape(totals.shape) / (factor * n_blocks)
         return domain.clip(average)
 
 
 def blocks_for(n_records: float) -> int:
-    """The published number of blocks, N^0.4, for a rough number of records.
-
-    >>> blocks_for(5000), blocks_for(-3.2)
-    (30, 1)
-    """
+    """The published number of blocks, N^0.4, for a rough number of records."""
     return int(np.clip(round(max(n_records, 1.0) ** _EXPONENT), 1, _MOST_BLOCKS))
 
 
 def block_outputs(source: RecordSource, domain: Domain, n_clusters: int, n_blocks: int, *, key: int) -> Array:
-    """The centres of every block, matched and clamped.
-
-    Args:
-        source: the records.
-        domain: where they lie.
-        n_clusters: K.
-        n_blocks: how many blocks.
-        key: harmless; it decides which records share a block and how blocks are started.
-
-    Returns:
-        (n_blocks, K, d) points of the unit domain.
+    """The centres of every block, (n_blocks, K, d), matched and clamped; the key, which may be known, makes the blocks.
 
     Guarantees: one record more or less changes the output of at most one block; the order of records changes nothing.
     """
     outputs = np.zeros((n_blocks, n_clusters, domain.n_columns))
     for block, points in _blocks(source, domain.n_columns, n_blocks, key):
         rng = np.random.default_rng(np.random.SeedSequence(key, spawn_key=(block,)))
-        found = weighted_kmeans(
+        centers = weighted_kmeans(
             points, np.ones(len(points)), n_clusters, n_restarts=_RESTARTS, rng=rng, max_iterations=_ITERATIONS
-        )
-        outputs[block] = _matched(domain.clip(found.centers))
+        ).centers
+        centers = domain.clip(centers)
+        # In lexicographic order, so that outputs of blocks can be averaged place by place.
+        outputs[block] = centers[np.lexsort(centers.T[::-1])]
     return outputs
 
 
@@ -129,19 +117,7 @@ def _blocks(source: RecordSource, n_columns: int, n_blocks: int, key: int) -> It
 
 
 def assigned_blocks(records: Records, n_blocks: int, key: int) -> Integers:
-    """The block of each record: a hash of its values and of its rank among its equals.
-
-    Args:
-        records: (n, d), sorted, so that equal records are neighbours.
-        n_blocks: how many blocks.
-        key: of the hash.
-
-    Returns:
-        (n,) numbers below n_blocks.
-
-    >>> assigned_blocks(np.array([[1, 2], [1, 2], [3, 0]], dtype=np.int32), 5, key=0).shape
-    (3,)
-    """
+    """The block of each record, a hash of its values and its rank among its equals, which are neighbours in order."""
     n = len(records)
     first = np.ones(n, dtype=bool)
     first[1:] = (records[1:] != records[:-1]).any(axis=1)
@@ -159,8 +135,3 @@ def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
-
-
-def _matched(centers: Array) -> Array:
-    """The centres in lexicographic order, so that outputs of blocks can be averaged place by place."""
-    return centers[np.lexsort(centers.T[::-1])]

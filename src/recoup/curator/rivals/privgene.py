@@ -27,7 +27,7 @@ import numpy as np
 
 from recoup._threads import over_row_ranges
 from recoup._validate import whole_number
-from recoup.curator.rivals.base import NUMBER_SHARE, Purse, RecordSource
+from recoup.curator.rivals.base import NUMBER_SHARE, ChargedNoise, RecordSource
 from recoup.domain import Domain, uniform_points
 from recoup.errors import ParameterError
 from recoup.kernels import GRID
@@ -80,41 +80,32 @@ class PrivGene:
                 parameter="n_survivors",
             )
 
-    def centers(self, source: RecordSource, purse: Purse, rng: np.random.Generator) -> Array:
-        """The centres that the last selection found, in the unit domain."""
-        domain = purse.context.domain
+    def centers(self, source: RecordSource, noise: ChargedNoise, rng: np.random.Generator) -> Array:
+        """The winner of the last selection, in the unit domain."""
+        domain = noise.context.domain
         if self.n_candidates * self.n_clusters * domain.n_columns > _MOST_NUMBERS:
             most = _MOST_NUMBERS // self.n_candidates
             raise ParameterError(f"{self.type_name} holds at most {most} numbers a candidate: ask for fewer clusters.")
-        self._check_affordable(purse)
-        n_rounds = self.n_rounds if self.n_rounds is not None else self._rounds_for(purse, source)
-        share = purse.left / n_rounds
+        # What the smallest share of the plan could not represent is refused before anything is spent.
+        noise.selection(self.n_survivors, share=(1 - NUMBER_SHARE) / (self.n_rounds or _MOST_ROUNDS))
+        n_rounds = self.n_rounds if self.n_rounds is not None else self._rounds_for(noise, source)
+        share = noise.left / n_rounds
         candidates = uniform_points(domain, self.n_candidates * self.n_clusters, rng)
         candidates = candidates.reshape(self.n_candidates, self.n_clusters, domain.n_columns)
         for turn in range(n_rounds):
             last = turn == n_rounds - 1
-            survivors = candidates[
-                purse.smallest_losses(
-                    integer_losses(source, domain, candidates, purse.context.sensitivity),
-                    n_winners=1 if last else self.n_survivors,
-                    share=share,
-                    purpose=f"round {turn + 1} of {n_rounds}",
-                )
-            ]
+            losses = integer_losses(source, domain, candidates, noise.context.sensitivity)
+            n_winners, purpose = 1 if last else self.n_survivors, f"round {turn + 1} of {n_rounds}"
+            survivors = candidates[noise.smallest_losses(losses, n_winners=n_winners, share=share, purpose=purpose)]
             if not last:
                 step = _FIRST_STEP * _SHRINK**turn * min(1.0, domain.shape()[1])
                 offspring = self._offspring(survivors, domain, step, rng)
                 candidates = np.concatenate([survivors, offspring])
         return np.asarray(survivors[0])
 
-    def _rounds_for(self, purse: Purse, source: RecordSource) -> int:
-        strength = purse.number_of_records(source) * float(purse.context.epsilon)
+    def _rounds_for(self, noise: ChargedNoise, source: RecordSource) -> int:
+        strength = noise.number_of_records(source) * float(noise.context.epsilon)
         return int(np.clip(round(_ROUNDS_LAW * strength / self.n_survivors), _FEWEST_ROUNDS, _MOST_ROUNDS))
-
-    def _check_affordable(self, purse: Purse) -> None:
-        """Refuse before anything is spent what the smallest share of the plan could not represent."""
-        n_rounds = _MOST_ROUNDS if self.n_rounds is None else self.n_rounds
-        purse.check_selection(self.n_survivors, share=(1 - NUMBER_SHARE) / n_rounds)
 
     def _offspring(self, survivors: Array, domain: Domain, step: float, rng: np.random.Generator) -> Array:
         """Crossover and mutation, from released values and harmless randomness."""
@@ -128,16 +119,7 @@ class PrivGene:
 
 
 def integer_losses(source: RecordSource, domain: Domain, candidates: Array, sensitivity: int) -> list[int]:
-    """How much worse than the best candidate each one serves the records, as exact integers.
-
-    Args:
-        source: the records.
-        domain: where they lie.
-        candidates: (m, K, d), in the unit domain.
-        sensitivity: the most that a record adds to a total.
-
-    Returns:
-        For each candidate the sum over records of the excess loss in steps of loss_range / sensitivity.
+    """How much worse than the best of the candidates, (m, K, d), each serves the records, in public integer steps.
 
     Guarantees: a record adds between 0 and the sensitivity to every total; order and blocks of records change nothing.
     """
@@ -158,8 +140,8 @@ def integer_losses(source: RecordSource, domain: Domain, candidates: Array, sens
     losses = [0] * m
     for records in source.records():
         for start in range(0, len(records), _LARGEST_BLOCK):
-            found = total(records[start : start + _LARGEST_BLOCK])
-            losses = [a + int(b) for a, b in zip(losses, found, strict=True)]
+            added = total(records[start : start + _LARGEST_BLOCK])
+            losses = [a + int(b) for a, b in zip(losses, added, strict=True)]
     return losses
 
 
@@ -168,17 +150,6 @@ def loss_range(domain: Domain, candidates: Array) -> float:
 
     No loss is larger than the squared distance of the domain's farthest point to a candidate's best-placed centre. And
     the losses of a record under two candidates differ by no more than its distances to two centres of one place do.
-
-    Args:
-        domain: where records lie.
-        candidates: (m, K, d), in the unit domain.
-
-    Returns:
-        The bound; positive.
-
-    >>> from recoup.domain import Box
-    >>> loss_range(Box([0], [1]), np.array([[[0.5]], [[0.25]]]))  # at the end -1: 1.5^2 - 1.25^2
-    0.6875
     """
     shape, radius = domain.shape()
     sizes, squares = np.abs(candidates), (candidates**2).sum(axis=2)
@@ -219,8 +190,7 @@ def excess_totals(
 ) -> None:
     """Add each record's integer excess loss under every candidate: how much worse it serves the record than the best.
 
-    A record's part in each total is an integer between 0 and a public cap, whatever the record: that is the sensitivity
-    of the selection, and it needs no real arithmetic to hold.
+    A record adds an integer from 0 to a public cap: the sensitivity of the selection, which needs no real arithmetic.
     """
     n, d = records.shape
     n_candidates, n_clusters = members.shape

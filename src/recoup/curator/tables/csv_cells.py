@@ -1,4 +1,4 @@
-"""CSV as records, in one of two dialects that are declared and never guessed from a file.
+"""CSV as records, in one of two dialects that are declared and never guessed from a file. It declares no types.
 
 `rfc4180` is what spreadsheets, databases and data frames write: text in quotes may hold line breaks. Who writes a cell
 must not be able to write a record, so a quote is followed to its end, and what is too long, ragged or wrongly quoted
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-from collections.abc import Iterator, Sequence
+import csv
+from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
@@ -17,20 +19,69 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from recoup.curator.tables.table import Columns
+from recoup.curator.tables.table import Columns, file_changed
+from recoup.errors import UnreadableFileError
 from recoup.kernels.csv import AT_START, copy_cells, split_records
 
 CSV_CHUNK_BYTES = 4 << 20
 # A fixed limit, so that whether a record is read never depends on those around it.
 CSV_RECORD_BYTES = 1 << 20
 _NUMBER: Final = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+_OTHER_KINDS: Final = {
+    b"PAR1": "Parquet",
+    b"ARROW1": "an Arrow file",
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"\x04\x22\x4d\x18": "LZ4",
+    b"PK\x03\x04": "a zip archive or a spreadsheet",
+}
 
 
 class Form(NamedTuple):
-    """How a file is written: what stands between its cells, and in which dialect."""
+    """How a file is written: what stands between its cells, in which dialect, and by what it is compressed."""
 
     delimiter: str
     dialect: str
+    compression: str | None = None
+
+
+def open_csv(
+    path: Path, shown: str, form: Form
+) -> tuple[tuple[str, ...], Callable[[list[int], int], Generator[Columns, None, None]]]:
+    """The names in a file's first record, and what reads the columns at some places in blocks of at most so many rows.
+
+    The names may be a record, of a file without header: no message may hold one that the user did not declare.
+    """
+    header = _header(path, shown, form)
+    cells = next(csv.reader([header.decode("utf-8", "replace")], delimiter=form.delimiter))
+    names = tuple(cell.strip() for cell in cells)
+
+    def read(positions: list[int], block_rows: int) -> Generator[Columns, None, None]:
+        with pa.input_stream(str(path), compression=form.compression) as stream:
+            chunks = header_then_bytes(stream, form)
+            if next(chunks, b"").removesuffix(b"\r") != header:
+                raise file_changed(shown)
+            yield from numbers_of(chunks, form, len(names), positions, block_rows)
+
+    return names, read
+
+
+def _header(path: Path, shown: str, form: Form) -> bytes:
+    with path.open("rb") as file:
+        start = file.read(8)
+    # A compressed file is recognised by its reader; one that is named as if it were plain text, by nobody.
+    other = next((kind for magic, kind in _OTHER_KINDS.items() if start.startswith(magic)), None)
+    if form.compression is None and other is not None:
+        raise UnreadableFileError(f"{shown!r} is named as CSV but holds {other}. Rename it.")
+    with pa.input_stream(str(path), compression=form.compression) as stream:
+        header = next(header_then_bytes(stream, form), b"").removesuffix(b"\r")
+    if not header or len(header) > CSV_RECORD_BYTES or b"\0" in header:
+        raise UnreadableFileError(f"{shown!r} has no first line, in UTF-8, that names its columns.")
+    if b"\r" in header and b"\n" not in header:
+        raise UnreadableFileError(
+            f'The lines of {shown!r} end with carriage returns alone: only csv_dialect="lines" reads them so.'
+        )
+    return header
 
 
 def header_then_bytes(stream: BinaryIO, form: Form) -> Iterator[bytes]:
@@ -57,20 +108,10 @@ def _chunks(stream: BinaryIO, form: Form) -> Iterator[bytes]:
 
 
 def numbers_of(chunks: Iterator[bytes], form: Form, width: int, wanted: Sequence[int], rows: int) -> Iterator[Columns]:
-    """Read the wanted cells of records of some width as numbers.
+    """Read the cells at the wanted places, after the header, as numbers, in blocks of at most so many rows.
 
-    Args:
-        chunks: the bytes after the header, divided anywhere.
-        form: how they are written.
-        width: how many cells a record has; another one contributes nothing.
-        wanted: the places of the cells to read.
-        rows: the most records in a block.
-
-    Returns:
-        Blocks of records; what is no plain decimal number is not finite.
-
-    Guarantees: a record is read alike whatever stands around it and wherever chunks are divided. Of one that is too
-    long no more than a chunk is kept in memory.
+    Guarantees: a record is read alike whatever stands around it and wherever chunks are divided; one of another width
+    contributes nothing. Of one that is too long no more than a chunk is kept in memory.
     """
     rest, state, spoilt = b"", AT_START, False
     for chunk in chunks:
@@ -144,9 +185,5 @@ def parsed(texts: Any) -> NDArray[np.float64]:
 
 
 def number_of(text: str) -> float:
-    """Read one text as a cell would be read.
-
-    >>> number_of(" +1.5 "), number_of("1_000")
-    (1.5, nan)
-    """
+    """Read one text as a cell would be read."""
     return float(parsed(pa.array([text]))[0])

@@ -1,35 +1,27 @@
 """Tables in files: Parquet, Arrow and CSV, one file or a folder, read anew each time and block by block.
 
 `pyarrow.dataset` would read folders too, but it decodes whole row groups ahead, takes the types of CSV cells and of
-partition folders from values, and quotes values in its errors. So each file is opened by its own reader, and its
-schema is checked before anything is asked.
+partition folders from values, and quotes values in its errors. So each file is opened by its own reader, its schema is
+checked before anything is asked, and an error says nothing but names.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 
 from recoup._threads import n_threads, prefetched
-from recoup.curator.tables.csv_cells import CSV_RECORD_BYTES, Form, header_then_bytes, number_of, numbers_of
-from recoup.curator.tables.paths import (
-    DELIMITERS,
-    IPC,
-    PARQUET,
-    TableFile,
-    compression_of,
-    each_naming_only,
-    files_of,
-    kind_of,
-    naming_only,
-)
+from recoup.curator.tables.csv_cells import Form, number_of, open_csv
 from recoup.curator.tables.table import (
     Columns,
     Table,
@@ -37,197 +29,177 @@ from recoup.curator.tables.table import (
     bounded_rows,
     check_numeric,
     columns_of,
+    file_changed,
     listed,
     select,
 )
-from recoup.errors import DataError, UnreadableFileError
+from recoup.errors import DataError, RecoupError, UnreadableFileError
 
-Reader = Callable[[int], Iterator[Columns]]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
+# By its ending, what a file is, and what stands between the cells of CSV.
+_FAMILIES: Final = {
+    **{".csv": "CSV", ".tsv": "CSV", ".parquet": "Parquet", ".pq": "Parquet"},
+    **{".feather": "Arrow", ".arrow": "Arrow", ".ipc": "Arrow"},
+}
+_DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
+_COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+# Their folders also hold files of deleted and of older records, which only their own reader can tell apart.
+_VERSIONED: Final = {"_delta_log": "Delta", ".hoodie": "Hudi"}
 # Parquet column chunks are read through a window, or a large row group would be in memory as a whole.
 _WINDOW_BYTES: Final = 256 << 10
 _WINDOWS_BYTES: Final = 32 << 20
-_OTHER_KINDS: Final = {
-    b"PAR1": "Parquet",
-    b"ARROW1": "an Arrow file",
-    b"\x1f\x8b": "gzip",
-    b"\x28\xb5\x2f\xfd": "Zstandard",
-    b"\x04\x22\x4d\x18": "LZ4",
-    b"PK\x03\x04": "a zip archive or a spreadsheet",
-}
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
-    """A file whose header was read.
+class TableFile:
+    """One file of a table, and what the folders around it say of all its records, as in `year=2020`."""
 
-    Attributes:
-        names: of all its columns; of CSV they may be a record, of a file without header, and are told nowhere.
-        dialect: of CSV; none where the file declares the types of its columns.
-        reader: checks the types of the columns at some places, and reads these.
+    path: Path
+    partition: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> str:
+        """The path for a message: without the values in the names of folders, which are those of records."""
+        return _shown(self.path, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A file whose header was read: all its columns, what reads those at some places, and the types that it declares.
+
+    CSV has no schema. Where columns are decoded one by one, an error names the one that cannot be.
     """
 
     names: tuple[str, ...]
-    dialect: str | None
-    reader: Callable[[list[int]], Reader]
+    read: Callable[[list[int], int], Generator[Columns, None, None]]
+    schema: Any = None
+    by_column: bool = False
 
 
 def open_path(
     path: Path, wanted: tuple[str, ...] | None, n_columns: int | None, block_rows: int, csv_dialect: str
 ) -> Table:
-    """Open a file, or all files of a folder, selecting the declared columns.
-
-    Args:
-        path: of a file or a folder.
-        wanted: names of the columns to read; None: all that the files have.
-        n_columns: how many columns were declared, which a CSV file without declared names must have.
-        block_rows: the most rows in a block.
-        csv_dialect: how CSV files are written, "rfc4180" or "lines".
-
-    Returns:
-        The table; columns that are not in a file may be in the names of its folders, as in `year=2020`.
-
-    Raises:
-        UnknownColumnError: a declared column is missing in a file.
-        ColumnTypeError: a column's declared type is not numeric in a file.
-        UnreadableFileError: a file or folder cannot be read.
-        DataError: the files have different columns, or cannot be one table.
-    """
-    parts = naming_only(str(path), lambda: files_of(path) if path.is_dir() else [TableFile(path)])
-    in_folder = parts[0].path != path
+    """Open a file, or all files of a folder, whose names may hold more columns, as in `year=2020`; see `open_table`."""
+    files = _naming_only(str(path), lambda: files_of(path) if path.is_dir() else [TableFile(path)])
+    in_folder = files[0].path != path
     first: tuple[str, ...] | None = None
     readers = []
-    for part in parts:
-        shown = part.shown
-        file = naming_only(shown, partial(_open_file, part.path, shown, csv_dialect))
+    for file in files:
+        opened = _naming_only(file.shown, partial(_open, file, csv_dialect))
         if wanted is None:
-            _check_all_meant(file, shown, n_columns)
-            if first is not None and file.names != first:
-                raise DataError(f"{shown!r} and {parts[0].shown!r} have different columns. Declare which to read.")
-        first = file.names if first is None else first
-        readers.append(_reader(file, part, wanted, f" in {shown!r}" if in_folder else ""))
+            _check_all_meant(opened, file.shown, n_columns)
+            if first is not None and opened.names != first:
+                raise DataError(f"{file.shown!r} and {files[0].shown!r} have different columns. Declare which to read.")
+        first = opened.names if first is None else first
+        readers.append(_reader(opened, file, wanted, f" in {file.shown!r}" if in_folder else ""))
     names = wanted if wanted is not None else first or ()
 
     def read() -> Generator[Columns, None, None]:
         for reader in readers:
             yield from reader(bounded_rows(block_rows, len(names)))
 
-    return Table(names, len(names), lambda: prefetched(read()), csv_dialect=file.dialect)
+    dialect = csv_dialect if opened.schema is None else None
+    return Table(names, len(names), lambda: prefetched(read()), csv_dialect=dialect)
 
 
-def _check_all_meant(file: _File, shown: str, n_columns: int | None) -> None:
+def _check_all_meant(opened: _Opened, shown: str, n_columns: int | None) -> None:
     # A first line that holds a number or nothing may be a record, of a file without header.
-    header_like = all(name[:1].isalpha() or name[:1] == "_" for name in file.names)
-    if file.dialect is not None and (not header_like or n_columns != len(file.names)):
+    header_like = all(name[:1].isalpha() or name[:1] == "_" for name in opened.names)
+    if opened.schema is None and (not header_like or n_columns != len(opened.names)):
         raise DataError(
             f"Which columns of {shown!r} are numbers cannot be known without looking at its records: declare the "
             "columns by bounds={column: (low, high)}, with the names that its first line gives them."
         )
 
 
-def _reader(file: _File, part: TableFile, wanted: tuple[str, ...] | None, where: str) -> Reader:
-    hint = f"The first line of {part.shown!r} must name the columns." if file.dialect is not None else ""
-    if wanted is None:
-        return file.reader(select(file.names, None, hint=hint, where=where))
+def _reader(
+    opened: _Opened, file: TableFile, wanted: tuple[str, ...] | None, where: str
+) -> Callable[[int], Iterator[Columns]]:
+    hint = f"The first line of {file.shown!r} must name the columns." if opened.schema is None else ""
     # A column of the file itself has a declared type, so it goes before one that the folders name.
-    in_file = [name for name in wanted if name in file.names or name not in part.partition]
-    reader = file.reader(select(file.names, in_file, hint=hint, where=where))
-    if len(in_file) == len(wanted):
-        return reader
-    if not in_file:
-        raise DataError(f"The columns {listed(wanted)} are names of folders alone. Declare one that the files hold.")
-    constants = [None if name in in_file else number_of(part.partition[name]) for name in wanted]
+    in_file = None if wanted is None else [n for n in wanted if n in opened.names or n not in file.partition]
+    positions = select(opened.names, in_file, hint=hint, where=where)
+    for position in positions if opened.schema is not None else ():
+        check_numeric(repr(opened.names[position]), opened.schema.types[position], f" of {file.shown!r}")
+
+    def damaged_column() -> str | None:
+        for position in positions if opened.by_column else ():
+            try:
+                for _ in opened.read([position], 1 << 16):
+                    pass
+            except Exception:
+                return opened.names[position]
+        return None
 
     def read(block_rows: int) -> Iterator[Columns]:
-        for block in reader(block_rows):
-            yield _filled(block, constants)
+        return _each_naming_only(file.shown, opened.read(positions, block_rows), damaged_column)
 
-    return read
+    if wanted is None or in_file is None or len(in_file) == len(wanted):
+        return read
+    if not in_file:
+        raise DataError(f"The columns {listed(wanted)} are names of folders alone. Declare one that the files hold.")
+    constants = [None if name in in_file else number_of(file.partition[name]) for name in wanted]
+
+    def filled(block_rows: int) -> Iterator[Columns]:
+        for block in read(block_rows):
+            own = iter(block.arrays)
+            arrays = (next(own) if constant is None else np.full(len(block), constant) for constant in constants)
+            yield Columns(tuple(arrays), len(block))
+
+    return filled
 
 
-def _filled(block: Columns, constants: Sequence[float | None]) -> Columns:
-    given = iter(block.arrays)
-    arrays = [next(given) if constant is None else np.full(len(block), constant) for constant in constants]
-    return Columns(tuple(arrays), len(block))
-
-
-def _open_file(path: Path, shown: str, csv_dialect: str) -> _File:
+def _open(file: TableFile, csv_dialect: str) -> _Opened:
+    path, shown, kind = file.path, file.shown, kind_of(file.path)
     path.stat()
-    kind = kind_of(path)
-    if kind in DELIMITERS:
-        return _open_csv(path, shown, Form(DELIMITERS[kind], csv_dialect))
-    if kind in PARQUET:
-        return _open_parquet(path, shown)
-    if kind in IPC:
-        return _open_ipc(path, shown)
+    match _FAMILIES.get(kind):
+        case "CSV":
+            return _Opened(*open_csv(path, shown, Form(_DELIMITERS[kind], csv_dialect, _compression(path))))
+        case "Parquet":
+            return _open_parquet(path, shown)
+        case "Arrow":
+            return _open_ipc(path, shown)
     raise DataError(
         f"{shown!r} is of no kind that can be read. Its name must end in .csv, .tsv (or these with .gz, .bz2, .zst "
         "or .lz4), .parquet, .feather or .arrow."
     )
 
 
-def _changed(shown: str) -> UnreadableFileError:
-    return UnreadableFileError(f"{shown!r} is not the file that was opened: its columns have changed since.")
-
-
-# ---- Parquet and Arrow: types are declared ----
-
-
-def _open_parquet(path: Path, shown: str) -> _File:
+def _open_parquet(path: Path, shown: str) -> _Opened:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
 
-    def reader(positions: list[int]) -> Reader:
-        meant = _meant(schema, positions, shown)
-        names: list[str] = meant.names
-
-        def decoded(columns: list[str], block_rows: int) -> Iterator[Any]:
-            window = min(_WINDOW_BYTES, _WINDOWS_BYTES // max(1, len(columns)))
-            options = {"pre_buffer": False, "buffer_size": window, "page_checksum_verification": True}
-            with parquet.ParquetFile(path, **options) as file:
-                _check_same(file.schema_arrow, positions, meant, shown)
-                yield from file.iter_batches(block_rows, columns=columns, use_threads=_spare_threads())
-
-        def damaged() -> str | None:
-            for name in names:
-                try:
-                    for _ in decoded([name], 1 << 16):
-                        pass
-                except Exception:
-                    return name
-            return None
-
-        def read(block_rows: int) -> Generator[Columns, None, None]:
-            for batch in decoded(names, block_rows):
+    def read(positions: list[int], block_rows: int) -> Generator[Columns, None, None]:
+        names = [schema.names[position] for position in positions]
+        window = min(_WINDOW_BYTES, _WINDOWS_BYTES // max(1, len(names)))
+        options = {"pre_buffer": False, "buffer_size": window, "page_checksum_verification": True}
+        with parquet.ParquetFile(path, **options) as file:
+            _check_same(file.schema_arrow, schema, positions, shown)
+            for batch in file.iter_batches(block_rows, columns=names, use_threads=_spare_threads()):
                 yield columns_of(batch.select(names))
 
-        return lambda block_rows: each_naming_only(shown, read(block_rows), damaged)
-
-    return _File(tuple(schema.names), None, reader)
+    return _Opened(tuple(schema.names), read, schema, by_column=True)
 
 
-def _open_ipc(path: Path, shown: str) -> _File:
+def _open_ipc(path: Path, shown: str) -> _Opened:
     with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as opened:
         schema = opened.schema
 
-    def reader(positions: list[int]) -> Reader:
-        meant = _meant(schema, positions, shown)
-        names: list[str] = meant.names
+    def read(positions: list[int], block_rows: int) -> Generator[Columns, None, None]:
+        names = [schema.names[position] for position in positions]
         options = pa.ipc.IpcReadOptions(included_fields=positions, use_threads=_spare_threads())
+        with pa.OSFile(str(path)) as file:
+            with pa.ipc.open_file(file) as opened:
+                _check_same(opened.schema, schema, positions, shown)
+            with pa.ipc.open_file(file, options=options) as opened:
+                for index in range(opened.num_record_batches):
+                    yield from blocks_of(opened.get_batch(index).select(names), block_rows)
 
-        def read(block_rows: int) -> Generator[Columns, None, None]:
-            with pa.OSFile(str(path)) as file:
-                with pa.ipc.open_file(file) as opened:
-                    _check_same(opened.schema, positions, meant, shown)
-                with pa.ipc.open_file(file, options=options) as opened:
-                    for index in range(opened.num_record_batches):
-                        yield from blocks_of(opened.get_batch(index).select(names), block_rows)
-
-        return lambda block_rows: each_naming_only(shown, read(block_rows))
-
-    return _File(tuple(schema.names), None, reader)
+    return _Opened(tuple(schema.names), read, schema)
 
 
 def _spare_threads() -> bool:
@@ -235,52 +207,148 @@ def _spare_threads() -> bool:
     return n_threads() > 2
 
 
-def _meant(schema: Any, positions: list[int], shown: str) -> Any:
-    meant = pa.schema([schema.field(position) for position in positions])
-    for name, kind in zip(meant.names, meant.types, strict=True):
-        check_numeric(repr(name), kind, f" of {shown!r}")
-    return meant
+def _check_same(now: Any, before: Any, positions: list[int], shown: str) -> None:
+    if max(positions) >= len(now) or any(not now.field(i).equals(before.field(i)) for i in positions):
+        raise file_changed(shown)
 
 
-def _check_same(schema: Any, positions: list[int], meant: Any, shown: str) -> None:
-    if max(positions) >= len(schema) or not pa.schema([schema.field(position) for position in positions]).equals(meant):
-        raise _changed(shown)
+# ---- which files a path stands for, and what their names say ----
 
 
-# ---- CSV: no types, and a dialect that is declared ----
+def kind_of(path: Path) -> str:
+    """The ending that says how to read a file, or "" if it is of no kind that can be read.
+
+    >>> kind_of(Path("a.CSV.gz")), kind_of(Path("a.parquet")), kind_of(Path("a.parquet.gz"))
+    ('.csv', '.parquet', '')
+    """
+    inner = path.with_suffix("") if _compression(path) else path
+    suffix = inner.suffix.lower()
+    return suffix if suffix in _DELIMITERS or (inner is path and suffix in _FAMILIES) else ""
 
 
-def _open_csv(path: Path, shown: str, form: Form) -> _File:
-    header = _header(path, shown, form)
-    cells = next(csv.reader([header.decode("utf-8", "replace")], delimiter=form.delimiter))
-    names = tuple(cell.strip() for cell in cells)
-
-    def reader(positions: list[int]) -> Reader:
-        def read(block_rows: int) -> Generator[Columns, None, None]:
-            with pa.input_stream(str(path), compression=compression_of(path)) as stream:
-                chunks = header_then_bytes(stream, form)
-                if next(chunks, b"").removesuffix(b"\r") != header:
-                    raise _changed(shown)
-                yield from numbers_of(chunks, form, len(names), positions, block_rows)
-
-        return lambda block_rows: each_naming_only(shown, read(block_rows))
-
-    return _File(names, form.dialect, reader)
+def _compression(path: Path) -> str | None:
+    return _COMPRESSIONS.get(path.suffix.lower())
 
 
-def _header(path: Path, shown: str, form: Form) -> bytes:
-    with path.open("rb") as file:
-        start = file.read(8)
-    # A compressed file is recognised by its reader; one that is named as if it were plain text, by nobody.
-    found = next((kind for magic, kind in _OTHER_KINDS.items() if start.startswith(magic)), None)
-    if path.suffix.lower() in DELIMITERS and found is not None:
-        raise UnreadableFileError(f"{shown!r} is named as CSV but holds {found}. Rename it.")
-    with pa.input_stream(str(path), compression=compression_of(path)) as stream:
-        header = next(header_then_bytes(stream, form), b"").removesuffix(b"\r")
-    if not header or len(header) > CSV_RECORD_BYTES or b"\0" in header:
-        raise UnreadableFileError(f"{shown!r} has no first line, in UTF-8, that names its columns.")
-    if b"\r" in header and b"\n" not in header:
-        raise UnreadableFileError(
-            f'The lines of {shown!r} end with carriage returns alone: only csv_dialect="lines" reads them so.'
+def files_of(folder: Path) -> list[TableFile]:
+    """The files of a folder and of the folders in it, at least one, in order of their paths.
+
+    Names that start with a dot or an underscore, other kinds of files and files of no bytes are left out; a file or
+    folder that is linked twice is read once. What would let a record be read twice is refused: files of more than one
+    kind, a file and its compressed copy, a table with versions.
+    """
+    files = sorted(_walk(folder, {}, set()), key=lambda file: file.path)
+    # Writers of parts leave a file of no bytes where a part had no records.
+    files = [file for file in files if file.path.stat().st_size > 0]
+    if not files:
+        raise UnreadableFileError(f"The folder {str(folder)!r} holds no CSV, Parquet or Arrow files.")
+    families = sorted({_FAMILIES[kind_of(file.path)] for file in files})
+    if len(families) > 1:
+        raise DataError(
+            f"The folder {str(folder)!r} holds {' and '.join(families)} files. Keep one kind, so that no record is "
+            "read twice."
         )
-    return header
+    seen: set[tuple[Path, str]] = set()
+    for file in files:
+        plain = file.path.with_suffix("") if _compression(file.path) else file.path
+        # Copies of one table differ in the ending, and on some disks in its letters.
+        name = (plain.parent, plain.stem.casefold())
+        if name in seen:
+            raise DataError(
+                f"{_shown(plain, file.partition)!r} is there twice, also compressed or with another ending. Keep "
+                "one, so that no record is read twice."
+            )
+        seen.add(name)
+    return files
+
+
+def _walk(folder: Path, partition: Mapping[str, str], visited: set[Path | tuple[int, int]]) -> Iterator[TableFile]:
+    shown = _shown(folder, partition)
+    resolved = _naming_only(shown, folder.resolve)
+    if resolved in visited:
+        return
+    visited.add(resolved)
+    for entry in _naming_only(shown, lambda: _entries(folder)):
+        if entry.name in _VERSIONED:
+            raise _versioned(shown, _VERSIONED[entry.name])
+        if entry.name == "metadata" and entry.is_dir() and any(Path(entry.path).glob("*.metadata.json")):
+            raise _versioned(shown, "Iceberg")
+        if entry.name[0] in "._":
+            continue
+        path = Path(entry.path)
+        if entry.is_dir():
+            key, equals, value = entry.name.partition("=")
+            yield from _walk(path, {**partition, unquote(key): unquote(value)} if equals else partition, visited)
+        elif entry.is_file() and kind_of(path):
+            names = _identities(path)
+            if visited.isdisjoint(names):
+                yield TableFile(path, partition)
+            visited |= names
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return sorted(entries, key=lambda entry: entry.name)
+
+
+def _identities(path: Path) -> set[Path | tuple[int, int]]:
+    """By what a file is known again under another name: where a soft link leads, and what a hard link shares."""
+    stat = path.stat()
+    # Some file systems number no files, but then they have no hard links either.
+    return {path.resolve(), (stat.st_dev, stat.st_ino)} if stat.st_nlink > 1 else {path.resolve()}
+
+
+def _versioned(folder: str, what: str) -> DataError:
+    return DataError(
+        f"The folder {folder!r} is a {what} table, whose files also hold deleted and older records. Write its "
+        "current records to a folder of Parquet files, or hand it over as a Spark DataFrame."
+    )
+
+
+# ---- errors that hold nothing but names ----
+
+
+def _shown(path: Path, hidden: Collection[str]) -> str:
+    def masked(name: str) -> str:
+        key, equals, _ = name.partition("=")
+        return f"{key}=*" if equals and unquote(key) in hidden else name
+
+    return str(Path(*map(masked, path.parts))) if hidden else str(path)
+
+
+def _naming_only(
+    shown: str, work: Callable[[], Result], damaged_column: Callable[[], str | None] = lambda: None
+) -> Result:
+    """Do some work with a file; what its reader complains about, which may quote records, is replaced by names.
+
+    Guarantees: the error holds nothing of the one that it replaces, not even as its context.
+    """
+    try:
+        return work()
+    except RecoupError:
+        raise
+    except (OSError, ValueError, EOFError, csv.Error, pa.ArrowException) as error:
+        kind = type(error)
+    # Here and not in the handler, where an error would keep the one that is handled.
+    raise _named(kind, shown, damaged_column)
+
+
+def _each_naming_only(
+    shown: str, blocks: Generator[Item, None, None], damaged_column: Callable[[], str | None]
+) -> Iterator[Item]:
+    with closing(blocks):
+        while (block := _naming_only(shown, lambda: next(blocks, None), damaged_column)) is not None:
+            yield block
+            del block
+
+
+def _named(kind: type[Exception], shown: str, damaged_column: Callable[[], str | None]) -> UnreadableFileError:
+    if issubclass(kind, FileNotFoundError):
+        return UnreadableFileError(f"There is no file or folder {shown!r}.")
+    if issubclass(kind, PermissionError):
+        return UnreadableFileError(f"{shown!r} may not be read. Check its permissions.")
+    if issubclass(kind, pa.ArrowNotImplementedError):
+        return UnreadableFileError(f"{shown!r} is encrypted, or coded in a way that pyarrow cannot read.")
+    column = damaged_column()
+    what = f"{shown!r} cannot be read" if column is None else f"Column {column!r} of {shown!r} cannot be decoded"
+    return UnreadableFileError(f"{what}: the file is damaged, cut short, or not of the kind that its name says.")

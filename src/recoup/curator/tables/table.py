@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from recoup.errors import ColumnTypeError, DataError, UnknownColumnError
+from recoup.errors import ColumnTypeError, DataError, UnknownColumnError, UnreadableFileError
 
 # What a block may take, however many columns it has; with the default rows it binds from 32 columns on.
 _BLOCK_BYTES: Final = 32 << 20
@@ -23,15 +23,9 @@ _NAMES_SHOWN: Final = 30  # in a message
 
 
 class Columns:
-    """A block of rows as contiguous float columns of equal length; NumPy reads it as an array of rows.
+    """A block of rows as float32 or float64 columns of equal length; NumPy reads it as an array of rows.
 
-    Args:
-        arrays: one-dimensional, of float32 or float64; copied only where they are not contiguous.
-        n_rows: their length, which must also be known where there is no column.
-
-    >>> block = Columns((np.array([1.0, 2.0]), np.array([3.0, 4.0], np.float32)), 2)
-    >>> len(block), block.shape, np.asarray(block).tolist()
-    (2, (2, 2), [[1.0, 3.0], [2.0, 4.0]])
+    They are copied only where they are not contiguous. Their length must be given, since there may be no column.
     """
 
     __slots__ = ("arrays", "n_rows")
@@ -91,14 +85,10 @@ class Table:
     csv_dialect: str | None = field(default=None, repr=False, kw_only=True)
 
     def blocks(self) -> Iterator[TableRows]:
-        """Yield the rows in order, as arrays that are contiguous by row or by column, or as `Columns`.
+        """Yield the rows in order, at least one block of n_columns columns, also for a table without rows.
 
-        Returns:
-            At least one block of n_columns columns, also for a table without rows. A row with a value that is not
-            finite is a record that contributes nothing.
-
-        Guarantees:
-            Every cell that is missing or is no finite number is NaN or infinite: readers must test for finite.
+        Guarantees: every cell that is missing or is no finite number is NaN or infinite: readers must test for finite.
+        A row with such a cell is a record that contributes nothing.
         """
         empty = True
         for block in self._read():
@@ -109,11 +99,7 @@ class Table:
 
 
 def bounded_rows(block_rows: int, n_columns: int) -> int:
-    """The most rows of a block: as wished, and fewer for a table so wide that a block would take much memory.
-
-    >>> bounded_rows(131_072, 10), bounded_rows(131_072, 1000)
-    (131072, 4194)
-    """
+    """The most rows of a block: as wished, and fewer for a table so wide that a block would take much memory."""
     return max(1, min(block_rows, _BLOCK_BYTES // (8 * max(1, n_columns))))
 
 
@@ -126,15 +112,16 @@ def sliced(n_rows: int, block_rows: int, cut: Callable[[slice], NDArray[Any]]) -
         yield block
 
 
+def is_a(X: object, library: str, name: str) -> bool:
+    """Whether something is of a library's class, by name: the library need not be installed to find out."""
+    return any(base.__name__ == name and base.__module__.split(".")[0] == library for base in type(X).__mro__)
+
+
 # ---- names of columns and their places, which are public ----
 
 
 def listed(names: Sequence[str]) -> str:
-    """Quote names for a message, and cut a long list.
-
-    >>> listed(["a", "b"])
-    "'a', 'b'"
-    """
+    """Quote names for a message, and cut a long list."""
     more = "" if len(names) <= _NAMES_SHOWN else ", ..."
     return ", ".join(repr(name) for name in names[:_NAMES_SHOWN]) + more
 
@@ -144,12 +131,9 @@ def select(names: Sequence[str], wanted: Sequence[str] | None, *, hint: str = ""
 
     The hint is said instead of names that the table has and the user did not declare, where these may be a record: of a
     file without header, or a frame that was read from one.
-
-    >>> select(["a", "b", "c"], ["c", "a"])
-    [2, 0]
     """
-    times = Counter(names)
-    for name in names if wanted is None else wanted:
+    times, chosen = Counter(names), names if wanted is None else wanted
+    for name in chosen:
         if times[name] == 0:
             raise UnknownColumnError(
                 f"There is no column {name!r}{where}. {hint or f'The columns are {listed(names)}.'}"
@@ -158,16 +142,13 @@ def select(names: Sequence[str], wanted: Sequence[str] | None, *, hint: str = ""
             which = "of the same name" if hint and wanted is None else repr(name)
             raise DataError(f"There is more than one column {which}{where}. Rename all but one.")
     first = {name: position for position, name in enumerate(names)}
-    return [first[name] for name in (names if wanted is None else wanted)]
+    return [first[name] for name in chosen]
 
 
 def shown_column(names: Sequence[str], position: int, wanted: Sequence[str] | None) -> str:
     """A column for a message: by its name if the user declared that, else by its number.
 
     Whoever read a file without header into a frame has a record for names.
-
-    >>> shown_column(["a", "Smith"], 1, None), shown_column(["a", "b"], 1, ["b"])
-    ('number 2', "'b'")
     """
     return f"number {position + 1}" if wanted is None else repr(names[position])
 
@@ -183,11 +164,6 @@ def columns_of(batch: Any) -> Columns:
 
     Guarantees: a null is NaN. A float that is NaN or infinite stays so: readers must test for finite. What a float64
     cannot hold exactly (large integers, decimals) is rounded without a word.
-
-    >>> batch = pa.record_batch({"a": pa.array([1, None], pa.int16()), "b": [0.5, 2.0]})
-    >>> np.asarray(columns_of(batch))
-    array([[1. , 0.5],
-           [nan, 2. ]])
     """
     for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
         check_numeric(repr(name), kind)
@@ -212,7 +188,7 @@ def arrow_numbers(array: Any) -> NDArray[Any]:
         else:
             array = pc.run_end_decode(array)
     # Safe casts raise for an integer that a float cannot hold exactly, which would tell of a value.
-    return np.asarray(array.cast(float_type(array.type), safe=False).to_numpy(zero_copy_only=False))
+    return np.asarray(array.cast(_float_type(array.type), safe=False).to_numpy(zero_copy_only=False))
 
 
 def check_numeric(shown: str, kind: Any, where: str = "") -> None:
@@ -231,13 +207,14 @@ def not_numeric(shown: str, kind: str, where: str = "") -> ColumnTypeError:
     )
 
 
-def float_type(kind: Any) -> Any:
-    """The narrower of float32 and float64 that holds every value of an Arrow type, as far as float64 does.
+def file_changed(shown: str) -> UnreadableFileError:
+    """The error for a file that has other columns than when it was opened."""
+    return UnreadableFileError(f"{shown!r} is not the file that was opened: its columns have changed since.")
 
-    >>> float_type(pa.int16()), float_type(pa.int32())
-    (DataType(float), DataType(double))
-    """
-    stored, types = _stored_type(kind), pa.types
+
+def _float_type(stored: Any) -> Any:
+    """The narrower of float32 and float64 that holds every value of an Arrow type, as far as float64 does."""
+    types = pa.types
     if types.is_floating(stored) or types.is_integer(stored):
         narrow = stored.bit_width <= (32 if types.is_floating(stored) else 16)
     else:
