@@ -281,6 +281,6 @@ def _check_workers(session: Any) -> None:
 
 def _other_version(theirs: str) -> str:
     return (
-        f"Spark's workers have recoup {theirs}, which is not the driver's version. Totals are exact only if both agree: "
-        "install the same one."
+        f"Spark's workers have recoup {theirs}, which is not the driver's version. Totals are exact only if both "
+        "agree: install the same one."
     )

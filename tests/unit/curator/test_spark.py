@@ -133,6 +133,8 @@ def test_errors_of_spark_keep_nothing_of_what_spark_said() -> None:
 def test_a_spark_frame_is_opened_by_its_schema_and_never_read() -> None:
     assert is_spark(planned())
     assert not is_spark(pa.table({"a": [1.0]}))
+    with pytest.raises(DataError, match="A list is no Spark DataFrame and no name of a Spark table"):
+        open_spark([[1.0, 2.0]])
     for X in (planned(), open_spark(planned())):
         table = open_table(X, ["b"], n_columns=1)
         assert isinstance(table, SparkTable)
