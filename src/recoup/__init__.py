@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from recoup.imported import load_foreign, transcript_from
     from recoup.inference.choose import suggest_clusters
     from recoup.inference.infer import infer
-    from recoup.inference.inferred import InferredDataset
-    from recoup.inference.refit import refit
+    from recoup.inference.inferred import InferredDataset, refit
     from recoup.privacy.ledger import Ledger
     from recoup.privacy.statement import PrivacyStatement
     from recoup.transcript.round import Round
@@ -54,7 +53,7 @@ _HOMES = {
     "suggest_clusters": "recoup.inference.choose",
     "infer": "recoup.inference.infer",
     "InferredDataset": "recoup.inference.inferred",
-    "refit": "recoup.inference.refit",
+    "refit": "recoup.inference.inferred",
     "Ledger": "recoup.privacy.ledger",
     "PrivacyStatement": "recoup.privacy.statement",
     "register": "recoup.algorithms.registry",

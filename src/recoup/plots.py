@@ -18,9 +18,8 @@ from recoup.algorithms.registry import algorithm_from_json
 from recoup.domain import Array
 from recoup.errors import ParameterError
 from recoup.inference.diagnostics import ABSOLUTE_NOISE, fit_of_blocks
-from recoup.inference.inferred import InferredDataset
+from recoup.inference.inferred import InferredDataset, refit
 from recoup.inference.intervals import Intervals
-from recoup.inference.refit import refit
 from recoup.plot_style import (
     BLUE,
     GREEN,

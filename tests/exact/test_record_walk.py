@@ -43,7 +43,7 @@ from metropolis_twin import is_inside, log_target
 
 from recoup.inference.record_walk import Proposal, RecordWalk, Target
 from recoup.kernels import record_walk as kernel
-from recoup.maxent.cells import Cells
+from recoup.maxent.consistency import Cells
 
 TOLERANCE = 1e-12
 # The third point lies on a tie of round 0, the last one outside the L1 ball.

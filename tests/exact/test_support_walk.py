@@ -18,8 +18,7 @@ import pytest
 from cases import ALPHA
 from scipy.stats import chi2
 
-from recoup.inference.sampler import run_chain
-from recoup.inference.support_walk import SupportTarget, SupportWalk
+from recoup.inference.sampler import SupportTarget, SupportWalk, run_chain
 from recoup.kernels.support_walk import log_target, walk
 
 TOLERANCE = 1e-12
@@ -174,7 +173,7 @@ def test_runs_of_the_sampler_end_in_the_target():
     seen = dict.fromkeys(kinds, 0)
     for stream in np.random.default_rng(0).spawn(n_chains):
         started = SupportWalk(target, np.array([1.0, 1.0, 0.5, 0.5]), n_records=3, n_steps=n_steps)
-        chain = run_chain(started, n_steps=n_steps, rng=stream)
+        chain = run_chain(started, rng=stream)
         seen[tuple(np.rint(chain.last).astype(int))] += 1
 
     def statistic(pi):

@@ -14,8 +14,7 @@ import numpy as np
 from numba import njit
 
 from recoup.domain import Box
-from recoup.maxent.cells import Cells
-from recoup.maxent.consistency import Filling, Table, exact_counts, exact_sums, made_consistent, stacked
+from recoup.maxent.consistency import Cells, Filling, Table, exact_counts, exact_sums, made_consistent, stacked
 from recoup.transcript.context import Context
 
 _FIRST_CHECK = 16

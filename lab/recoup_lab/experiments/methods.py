@@ -18,7 +18,7 @@ from recoup.algorithms.registry import choices
 from recoup.domain import Array
 from recoup.errors import ParameterError
 from recoup.inference.infer import infer
-from recoup.inference.refit import refit
+from recoup.inference.inferred import refit
 from recoup_lab.experiments.run import METRICS, Metric, Run
 
 CHAIN_STEPS, PROPOSAL_VARIANCE = 30_000, 0.001  # the paper's section 4

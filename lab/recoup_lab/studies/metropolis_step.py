@@ -23,7 +23,7 @@ from metropolis_twin import Twin
 
 from recoup.inference.record_walk import Proposal, RecordWalk, Target
 from recoup.inference.sampler import run_chain
-from recoup.maxent.cells import Cells
+from recoup.maxent.consistency import Cells
 
 SHAPES = {"S1": (5_000, 15, 2), "Lifesci": (26_733, 3, 10), "Gowalla": (107_021, 5, 2)}
 N_ROUNDS, EPSILON = 5, 0.25
@@ -51,7 +51,7 @@ def make_problem(n, k, d, seed=0):
 
 
 def sample_chain(*problem, rng, n_steps=30_000):
-    return run_chain(RecordWalk(*problem, n_steps=n_steps), n_steps=n_steps, rng=rng)
+    return run_chain(RecordWalk(*problem, n_steps=n_steps), rng=rng)
 
 
 def seconds(run, repeats=3):

@@ -1,6 +1,6 @@
 """Bounds several times as wide as the data: is mass that noise alone made taken for a cluster?
 
-The default algorithm with and without the test of `recoup.maxent.clusters`, on the same seeds, as multiples of
+The default algorithm with and without the test of `recoup.maxent.sizes`, on the same seeds, as multiples of
 k-means without privacy. Records fill about a sixth of each column's bounds. Simulated noise: nothing here is private.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from recoup import PrivateKMeans
-from recoup.maxent import clusters
+from recoup.maxent import sizes
 
 SETS = (  # columns, records, clusters, epsilon
     (1, 3000, 3, 0.5),
@@ -31,7 +31,7 @@ def crowded(d, n, k, rng):
 
 def multiples(d, n, k, epsilon, n_seeds, *, test):
     """The loss of each seed, with or without the test."""
-    clusters._SMALL = _SMALL if test else 0.0
+    sizes._SMALL = _SMALL if test else 0.0
     found = []
     for seed in range(n_seeds):
         x = crowded(d, n, k, np.random.default_rng(1000 + seed))
@@ -46,7 +46,7 @@ def shown(values):
     return f"{np.median(values):.2f} | {values.max():.2f} | {(values > 1.1).sum()}"
 
 
-_SMALL = clusters._SMALL
+_SMALL = sizes._SMALL
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

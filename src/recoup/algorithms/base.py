@@ -15,8 +15,8 @@ import numpy as np
 
 from recoup.domain import Domain, uniform_points
 from recoup.errors import ParameterError
-from recoup.maxent.clusters import WeightedPoints
 from recoup.maxent.measure import total_of
+from recoup.maxent.sizes import WeightedPoints
 from recoup.maxent.support import drawn_support
 from recoup.queries.base import Array, FieldsAsJson
 from recoup.transcript.context import Context, Request

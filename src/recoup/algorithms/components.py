@@ -37,7 +37,7 @@ from recoup.algorithms.second_moments import (
 )
 from recoup.domain import Domain
 from recoup.errors import ParameterError
-from recoup.maxent.clusters import WeightedPoints
+from recoup.maxent.sizes import WeightedPoints
 from recoup.queries.base import MAX_SIZE, Array
 from recoup.queries.moments import MomentsQuery, PowerQuery
 from recoup.transcript.context import Context, Request

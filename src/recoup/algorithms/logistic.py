@@ -18,7 +18,8 @@ from scipy.special import expit
 from recoup._validate import positive_number, whole_number
 from recoup.algorithms.base import Algorithm, column_names
 from recoup.errors import ParameterError
-from recoup.maxent.measure import Measure, Pass, Problem, maxent, total_of
+from recoup.maxent.measure import Pass, Problem, maxent, total_of
+from recoup.maxent.support import Measure
 from recoup.queries.base import Array, check_size, of_kind
 from recoup.queries.gradient import LARGEST_COEFFICIENT, LogisticGradientQuery
 from recoup.transcript.context import Context, Request

@@ -22,9 +22,8 @@ from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
 from recoup.driver import release
 from recoup.errors import BoundsError, BudgetError, DataError, ParameterError, PostprocessDeclined
 from recoup.inference.infer import infer
-from recoup.inference.inferred import InferredDataset
+from recoup.inference.inferred import InferredDataset, refit
 from recoup.inference.judge import judge, warn_of
-from recoup.inference.refit import refit
 from recoup.privacy.statement import COUNTED, NOT_COUNTED, PrivacyStatement
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript

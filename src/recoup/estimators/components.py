@@ -16,7 +16,7 @@ from recoup.algorithms.registry import choices
 from recoup.domain import Domain
 from recoup.errors import DataError, ParameterError
 from recoup.estimators.base import Prepared, PrivateEstimator
-from recoup.maxent.clusters import WeightedPoints
+from recoup.maxent.sizes import WeightedPoints
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.price import as_fraction
 from recoup.queries.base import Array

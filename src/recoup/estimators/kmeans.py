@@ -21,7 +21,7 @@ from recoup.errors import ParameterError
 from recoup.estimators.base import Prepared, PrivateEstimator
 from recoup.inference.infer import METHODS
 from recoup.inference.intervals import Intervals, intervals
-from recoup.inference.judge import doubtful, judge
+from recoup.inference.judge import doubts_of, judge
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
@@ -174,7 +174,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     def _keep(self, answer: Array, algorithm: Algorithm) -> None:
         self.cluster_centers_ = answer
-        self.doubtful_ = doubtful(self.transcript_, answer, self.inferred_)
+        self.doubtful_ = doubts_of(self.transcript_, answer, self.inferred_).noise
         self._n_features_out = len(answer)
 
     def _judge(self) -> Any:

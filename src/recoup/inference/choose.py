@@ -29,8 +29,8 @@ from recoup.errors import ParameterError
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.simulate import draws_for, error_at, one_transcript, over_simulated
 from recoup.kernels.weighted_kmeans import Clustering, weighted_inertia, weighted_kmeans
-from recoup.maxent.clusters import Clusters, WeightedPoints, sizes_by_counts
 from recoup.maxent.measure import weighted_quantile
+from recoup.maxent.sizes import Clusters, WeightedPoints, sizes_by_counts
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
 

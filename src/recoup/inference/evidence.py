@@ -13,12 +13,15 @@ from fractions import Fraction
 
 import numpy as np
 
+from recoup._validate import whole_number
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.inferred import InferredDataset
-from recoup.maxent.readings import strength_of
+from recoup.maxent.measure import equal_parts, strength_of
+from recoup.maxent.support import drawn_support
 from recoup.privacy.statement import PrivacyStatement
+from recoup.queries.base import Array
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
@@ -37,12 +40,18 @@ class Part:
         """How many of the last rounds settled centres, as the algorithm says."""
         return self.algorithm.settling(self.context, self.rounds)
 
+    def support(self, n_points: int, total: float, rng: np.random.Generator) -> Array:
+        """Points where the release says that records may lie."""
+        if self.algorithm.can_refit and not self.algorithm.has_centers:
+            return self.context.domain.clip(self.algorithm.support(self.context, self.rounds, n_points, rng))
+        return drawn_support(self.context, self.rounds, n_points, rng, total=total)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """Rounds about one data set."""
 
-    context: Context  # the terms that all releases share; its budget is the sum of theirs
+    context: Context  # the shared terms: budgets added up, and the largest number of records declared
     parts: tuple[Part, ...]  # the releases
     simulated: bool  # whether the noise of any of them was simulated
     privacy: PrivacyStatement  # what they promise all together, as `joint_privacy` says it
@@ -67,6 +76,23 @@ class Evidence:
         """Whether all rounds have noise of the same law."""
         return len({part.context.mechanism for part in self.parts}) == 1
 
+    @property
+    def n_points(self) -> int:
+        """How many points a support has where nobody says: the algorithm's own number, if one alone is read."""
+        if len(self.parts) > 1:
+            return Algorithm.support_points
+        return whole_number(self.parts[0].algorithm.support_points, "support_points")
+
+    @property
+    def pseudo_records(self) -> float:
+        """How many records' worth of trust the base has: what the algorithms ask for, on average."""
+        return float(np.mean([part.algorithm.pseudo_records for part in self.parts]))
+
+    def support(self, n_points: int, total: float, rng: np.random.Generator) -> Array:
+        """Points where the releases say that records may lie, an equal number from each."""
+        sizes = equal_parts(n_points, len(self.parts))
+        return np.concatenate([part.support(n, total, rng) for part, n in zip(self.parts, sizes, strict=True)])
+
 
 def evidence_of(transcripts: Transcript | Sequence[Transcript]) -> Evidence:
     """Read one transcript, or several; that all of them came from one data set is the caller's to know."""
@@ -79,13 +105,24 @@ def evidence_of(transcripts: Transcript | Sequence[Transcript]) -> Evidence:
             raise ParameterError(f"the list holds a {type(item).__name__}: give transcripts of one data set.")
     if not transcripts:
         raise ParameterError("the list of transcripts is empty: give at least one.")
-    privacy = joint_privacy(transcripts)
+    privacy = joint_privacy(transcripts)  # which refuses different terms
     parts = tuple(
         Part(context=item.context, algorithm=algorithm_from_json(item.algorithm), rounds=item.rounds)
         for item in transcripts
     )
+    terms = [part.context for part in parts]
+    shared = terms[0]
+    if len(parts) > 1:
+        shared = Context(
+            domain=shared.domain,
+            epsilon=sum((context.epsilon for context in terms), Fraction(0)),
+            delta=sum((context.delta for context in terms), Fraction(0)),
+            mechanism="gaussian" if {context.mechanism for context in terms} == {"gaussian"} else "laplace",
+            n_records=max((context.n_records for context in terms if context.n_records is not None), default=None),
+            records_per_person=shared.records_per_person,
+        )
     return Evidence(
-        context=parts[0].context if len(parts) == 1 else _shared_terms([part.context for part in parts]),
+        context=shared,
         parts=parts,
         simulated=any(item.simulated for item in transcripts),
         privacy=privacy,
@@ -93,24 +130,8 @@ def evidence_of(transcripts: Transcript | Sequence[Transcript]) -> Evidence:
     )
 
 
-def _shared_terms(terms: Sequence[Context]) -> Context:
-    """What several releases are together: their budgets added up, and the largest number of records declared."""
-    return Context(
-        domain=terms[0].domain,
-        epsilon=sum((context.epsilon for context in terms), Fraction(0)),
-        delta=sum((context.delta for context in terms), Fraction(0)),
-        mechanism="gaussian" if {context.mechanism for context in terms} == {"gaussian"} else "laplace",
-        n_records=max((context.n_records for context in terms if context.n_records is not None), default=None),
-        records_per_person=terms[0].records_per_person,
-    )
-
-
 def reasons_against(evidence: Evidence) -> list[str]:
-    """Why the algorithms of these releases would not infer from them: one sentence for each that would not.
-
-    Each judges its own rounds, from released values alone. So of several that are read together one may speak although
-    the others make up for it; the sentence says that it speaks of one alone.
-    """
+    """Why the algorithms of these releases would not infer from them, each judging its own rounds: a sentence each."""
     reasons = []
     for position, part in enumerate(evidence.parts, start=1):
         reason = part.algorithm.declines(part.context, part.rounds) if part.rounds else None
@@ -121,14 +142,12 @@ def reasons_against(evidence: Evidence) -> list[str]:
 
 
 def joint_privacy(transcripts: Sequence[Transcript]) -> PrivacyStatement:
-    """What several transcripts of one data set promise all together.
+    """What several transcripts of one data set promise all together; refuses those of different terms.
 
-    Epsilons and deltas are added up, which holds for releases of any kind, and the weakest word about the noise holds
-    for all.
+    Epsilons and deltas are added up, as holds for any releases, and the weakest word about the noise holds for all.
     """
-    first, *others = transcripts
-    if not others:
-        return first.privacy
+    if len(transcripts) == 1:
+        return transcripts[0].privacy
     _check_same_terms(transcripts)
     return PrivacyStatement.together([item.privacy for item in transcripts])
 
@@ -139,14 +158,13 @@ def privacy_of(transcript: Transcript, inferred: InferredDataset | None) -> Priv
     Data that was made from other transcripts alone adds what those promise. Data of which nothing is known, as in a
     file of an older Recoup, adds only whether its noise was simulated.
     """
-    own = transcript.privacy
+    own = result = transcript.privacy
     if inferred is None:
         return own
-    result, others = own, inferred.privacy
+    others = inferred.privacy
     if others is not None and fingerprint(transcript) in inferred.sources and others.covers(own):
-        # What several releases change in a statement.
-        names = ("noise", "epsilon", "delta", "mechanism", "spent")
-        result = replace(own, **{name: others[name] for name in names})
+        changed = ("noise", "epsilon", "delta", "mechanism", "spent")  # by several releases, in a statement
+        result = replace(own, **{name: others[name] for name in changed})
     elif others is not None:
         result = PrivacyStatement.together([own, others])
     return replace(result, noise="simulated") if inferred.simulated else result
@@ -159,27 +177,21 @@ def releases_behind(transcript: Transcript, inferred: InferredDataset | None) ->
 
 def fingerprint(transcript: Transcript) -> str:
     """By what inferred data knows a transcript that it was made from: a hash of its noisy answers, which are public."""
-    found = hashlib.sha256()
-    for answered in transcript.rounds:
-        found.update(answered.noisy.astype("<f8").tobytes())
-    return f"sha256:{found.hexdigest()}"
+    answers = b"".join(answered.noisy.astype("<f8").tobytes() for answered in transcript.rounds)
+    return f"sha256:{hashlib.sha256(answers).hexdigest()}"
 
 
 def _check_same_terms(transcripts: Sequence[Transcript]) -> None:
-    first = transcripts[0].context
+    first = transcripts[0]
     for i, item in enumerate(transcripts[1:], start=2):
-        other = item.context
-        if other.domain.to_json() != first.domain.to_json():
+        if item.context.domain.to_json() != first.context.domain.to_json():
             raise ParameterError(
                 f"transcripts 1 and {i} have different domains (columns, bounds or shape): one inferred data set "
                 "cannot answer both. Release them over the same domain."
             )
-        if other.unit != first.unit:
-            raise ParameterError(f"transcripts 1 and {i} have different neighbours: {first.unit} and {other.unit}.")
-        if item.neighbours != transcripts[0].neighbours:
-            raise ParameterError(
-                f"transcripts 1 and {i} have different neighbours: {transcripts[0].neighbours} and {item.neighbours}."
-            )
+        for one, other in ((first.context.unit, item.context.unit), (first.neighbours, item.neighbours)):
+            if one != other:
+                raise ParameterError(f"transcripts 1 and {i} have different neighbours: {one} and {other}.")
     rounds = [(r.noisy.tobytes(), str(r.query.to_json())) for item in transcripts for r in item.rounds]
     if len(set(rounds)) < len(rounds):
         raise ParameterError("the same round is given twice: it would count as two answers with independent noise.")

@@ -1,4 +1,8 @@
-"""From a transcript to the data set that most plausibly produced it, by one of several methods."""
+"""From a transcript to the data set that most plausibly produced it, by one of several methods.
+
+Rounds decide how maximum entropy reads them, not names: whoever asked for counts and sums in cells, they are read as
+those of k-means are. For all other queries the releases' algorithms say where records may lie and how far to trust it.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +21,28 @@ from recoup.inference.diagnostics import Diagnostics, residuals_of
 from recoup.inference.evidence import Evidence, evidence_of, reasons_against
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import judge_measure, warn_of
-from recoup.inference.problem import points_for, problem_of
 from recoup.inference.record_walk import sample_records
-from recoup.inference.sampler import Fit, Settings, quality_of
-from recoup.inference.support_walk import SAMPLED_POINTS, sample_support
-from recoup.maxent.cells import voronoi_cells_of
-from recoup.maxent.consistency import made_consistent
-from recoup.maxent.measure import Measure, maxent
+from recoup.inference.sampler import SAMPLED_POINTS, Fit, Settings, quality_of, sample_support
+from recoup.maxent.consistency import made_consistent, voronoi_cells_of
+from recoup.maxent.measure import (
+    Pass,
+    Problem,
+    by_cells,
+    by_means,
+    maxent,
+    of_several,
+    only_cells,
+    only_means,
+    total_of,
+)
+from recoup.maxent.support import Measure
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
 from recoup.transcript.transcript import Transcript
+
+_LARGEST_TABLE = 2**26  # values of all rows on the support: half a gigabyte
+_FEWEST_POINTS = 500
+_MAX_STEPS = 100
 
 
 def infer(
@@ -86,11 +102,8 @@ def infer(
     """
     choice(method, "method", METHODS)
     evidence = evidence_of(transcript)
-    n_points = points_for(evidence) if n_points is None else n_points
-    n_points, n_steps, n_chains = (
-        whole_number(value, name)
-        for value, name in ((n_points, "n_points"), (n_steps, "n_steps"), (n_chains, "n_chains"))
-    )
+    n_points = whole_number(evidence.n_points if n_points is None else n_points, "n_points")
+    n_steps, n_chains = whole_number(n_steps, "n_steps"), whole_number(n_chains, "n_chains")
     positive_number(proposal_variance, "proposal_variance")
     choice(target_scale, "target_scale", ("auto", "one", "noise"))
     choice(correction, "correction", ("component", "mixture"))
@@ -114,6 +127,11 @@ def infer(
     if warn and inferred.verdict is not None:
         warn_of(inferred.verdict, stacklevel=3)
     return inferred
+
+
+def _has_means_alone(evidence: Evidence) -> bool:
+    """Whether the paper's sampler can read it: one release whose rounds are counts of cells, perhaps absolute sums."""
+    return len(evidence.parts) == 1 and all(as_cells(r.query, "none", "absolute") for r in evidence.rounds)
 
 
 def _target_scale(evidence: Evidence, target_scale: str, correction: str, raw: bool) -> Literal["one", "noise"]:
@@ -161,11 +179,6 @@ def _consistency(evidence: Evidence, rng: np.random.Generator, asked: Settings) 
     return Fit(means, cells[-1].counts, {"consistency": time.perf_counter() - clock}, report._asdict())
 
 
-def _has_means_alone(evidence: Evidence) -> bool:
-    """Whether the paper's sampler can read it: one release whose rounds are counts of cells, perhaps absolute sums."""
-    return len(evidence.parts) == 1 and all(as_cells(r.query, "none", "absolute") for r in evidence.rounds)
-
-
 def _maximum_entropy(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> Fit:
     """A maximum-entropy measure with its certificate; no solution means that there was nothing to explain."""
     measure, seconds = _measure(evidence, rng, asked.n_points)
@@ -183,8 +196,45 @@ def _measure(
     clock = time.perf_counter()
     problem = problem_of(evidence, rng, n_points=n_points, around_means=around_means)
     measure = maxent(problem)
-    stages = dict(problem.seconds)
-    return measure, stages | {"solver": time.perf_counter() - clock - sum(stages.values())}
+    return measure, {**problem.seconds, "solver": time.perf_counter() - clock - sum(problem.seconds.values())}
+
+
+def problem_of(evidence: Evidence, rng: np.random.Generator, *, n_points: int, around_means: bool = True) -> Problem:
+    """State the problem of rounds of any queries; those of DP-KMEANS alone are read `around_means`, if asked for."""
+    context, rounds, parts = evidence.context, evidence.rounds, evidence.parts
+    if around_means and evidence.one_law and only_means(rounds):
+        return by_means(context, rounds, rng, n_points=n_points)
+    if not only_cells(rounds):
+        return by_algorithms(evidence, rng, n_points=n_points)
+    if len(parts) > 1:
+        releases = [(part.rounds, part.n_settling) for part in parts]
+        return of_several(context, releases, rng, n_points=n_points, strength=evidence.strength)
+    n_settling = parts[0].n_settling
+    return by_cells(context, rounds, rng, n_points=n_points, strength=evidence.strength, n_settling=n_settling)
+
+
+def by_algorithms(evidence: Evidence, rng: np.random.Generator, *, n_points: int) -> Problem:
+    """State the problem on the support that the releases' algorithms draw, of fewer points where rows are many."""
+    context, rounds = evidence.context, evidence.rounds
+    counted = (block.total is not None for r in rounds for block in r.query.sensitivity(context.domain).blocks)
+    if rounds and context.n_records is None and not any(counted):
+        raise ParameterError(
+            "no round counts the records, so how many there are cannot be inferred: release with n_records=, or let a "
+            "query count them in a block whose contributions add up to 1."
+        )
+    n_rows = sum(answered.query.size for answered in rounds)
+    total = total_of(context, rounds)
+    # Of one algorithm alone: answers to others may be of other sizes.
+    slack = evidence.parts[0].algorithm.slack(context, total) if len(evidence.parts) == 1 else 0.0
+    n_points = max(min(n_points, _LARGEST_TABLE // max(n_rows, 1)), _FEWEST_POINTS)
+    return Problem(
+        context=context,
+        rounds=rounds,
+        total=total,
+        temperature=evidence.pseudo_records / total,
+        support=lambda n, _: evidence.support(n, total, rng),
+        passes=(Pass(n_points=n_points, max_steps=_MAX_STEPS, slack=slack),),
+    )
 
 
 def _sampled(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> Fit:

@@ -22,26 +22,14 @@ from recoup._random import generator
 from recoup.algorithms.kmeans.base import paired
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
+from recoup.inference import simulate
 from recoup.inference.evidence import evidence_of
 from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset
-from recoup.inference.judge import certain_misfits, doubtful, never_counted
-from recoup.inference.problem import only_means
-from recoup.inference.simulate import (
-    CLUMPS,
-    POINTS,
-    clumped,
-    draws_for,
-    error_at,
-    exact_answers,
-    in_threads,
-    one_transcript,
-    over_simulated,
-    released_again,
-)
+from recoup.inference.judge import certain_misfits, doubts_of
 from recoup.kernels.weighted_kmeans import weighted_kmeans
-from recoup.maxent.clusters import Clusters, WeightedPoints
-from recoup.maxent.records import records_of
+from recoup.maxent.measure import only_means
+from recoup.maxent.sizes import Clusters, WeightedPoints, records_of
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
 from recoup.transcript.round import Round
@@ -140,7 +128,7 @@ def intervals(
     >>> found.center_low.shape, bool((found.center_low <= found.center_high).all())
     ((3, 2), True)
     """
-    one_transcript(transcript, "intervals")
+    simulate.one_transcript(transcript, "intervals")
     algorithm = algorithm_from_json(transcript.algorithm)
     if not algorithm.has_centers:
         raise ParameterError(f"intervals are of clusters, and this is a transcript of {algorithm.type_name}.")
@@ -150,7 +138,7 @@ def intervals(
         raise ParameterError(f"centers has shape {centers.shape}: give (K, {domain.n_columns}) centres.")
     if not np.isfinite(centers).all():
         raise ParameterError("centers must be finite numbers.")
-    n_draws = draws_for(level, n_draws)
+    n_draws = simulate.draws_for(level, n_draws)
     rng = generator(random_state)
     start = domain.to_unit(centers)
     data = WeightedPoints(domain.to_unit(inferred.points), inferred.weights)
@@ -159,7 +147,7 @@ def intervals(
     rows = _partners(start, data.points) if inferred.method == "consistency" else None
     if inferred.method != "maxent":
         # Most of its points are centres of cells: something with a spread must stand for the data.
-        world = infer(transcript, "maxent", random_state=rng, n_points=POINTS, warn=False)
+        world = infer(transcript, "maxent", random_state=rng, n_points=simulate.POINTS, warn=False)
         data = WeightedPoints(domain.to_unit(world.points), world.weights)
 
     def clusters(data: WeightedPoints, stream: np.random.Generator) -> tuple[Array, Array]:
@@ -173,16 +161,17 @@ def intervals(
     if clumps:
 
         def errors_on_other_data(stream: np.random.Generator) -> tuple[Array, Array]:
-            other = clumped(transcript, data, CLUMPS * len(start), stream)
+            other = simulate.clumped(transcript, data, simulate.CLUMPS * len(start), stream)
             true_centers, true_size = clusters(other, stream)
-            again = released_again(transcript, exact_answers(transcript, other), inferred.method, stream)
+            exact = simulate.exact_answers(transcript, other)
+            again = simulate.released_again(transcript, exact, inferred.method, stream)
             its_centers, its_size = clusters(again, stream)
             return its_centers - true_centers, its_size - true_size
 
-        drawn = in_threads(errors_on_other_data, n_draws, rng)
+        drawn = simulate.in_threads(errors_on_other_data, n_draws, rng)
     else:
         true_centers, true_size = clusters(data, rng)
-        simulated = over_simulated(transcript, data, inferred.method, clusters, n_draws, rng)
+        simulated = simulate.over_simulated(transcript, data, inferred.method, clusters, n_draws, rng)
         drawn = [(c - true_centers, s - true_size) for c, s in simulated]
     center_errors, size_errors = (np.stack(errors) for errors in zip(*drawn, strict=True))
     center_model, size_model = _model_errors(transcript.rounds, start, size)
@@ -230,19 +219,18 @@ def _model_errors(rounds: Sequence[Round], centers: Array, sizes: Array) -> tupl
     moved = np.sqrt(np.maximum(np.mean(moves**2 - 2.0 * errors**2, axis=0), 0.0))
     missed = errors * np.sqrt(np.maximum(np.mean(((measured - moves) / errors) ** 2, axis=0) - 1.0, 0.0))
     resized = np.sqrt(max(float(np.mean((sizes - noisy[partners]) ** 2 - deviations[:k] ** 2)), 0.0))
-    return np.maximum(_MOVES * moved, _MISSES * missed), np.maximum(
-        _SIZE_MOVES * resized, _COUNT_PART * deviations[:k][partners]
-    )
+    of_sizes = np.maximum(_SIZE_MOVES * resized, _COUNT_PART * deviations[:k][partners])
+    return np.maximum(_MOVES * moved, _MISSES * missed), of_sizes
 
 
 def _half_widths(errors: Array, model: Array, level: float, simultaneous: bool) -> Array:
     """Half the widths that hold the errors of simulated transcripts, (n, ...), and beside them those of the model."""
-    widths = error_at(errors, level)
+    widths = simulate.error_at(errors, level)
     alone = float(norm.ppf(0.5 + level / 2.0))
     if not simultaneous:
         return np.hypot(widths, alone * model)
     least = np.maximum(widths, 1e-300)
-    together = error_at(np.max(np.abs(errors) / least, axis=tuple(range(1, errors.ndim))), level)
+    together = simulate.error_at(np.max(np.abs(errors) / least, axis=tuple(range(1, errors.ndim))), level)
     everywhere = float(norm.ppf(0.5 + level ** (1.0 / widths.size) / 2.0))
     return np.hypot(np.maximum(together, 1.0) * widths, everywhere * model)
 
@@ -292,6 +280,6 @@ def _without_records(
     if records is not None and records.could_be_none:
         yield from ((k, _NO_RECORDS) for k in range(len(centers)))
         return
-    yield from ((k, _NOISE) for k in doubtful(transcript, centers, inferred))
-    if not clumps:
-        yield from ((k, _SHARED) for k in never_counted(transcript, centers, inferred))
+    noise, shared = doubts_of(transcript, centers, inferred)
+    yield from ((k, _NOISE) for k in noise)
+    yield from ((k, _SHARED) for k in shared if not clumps)

@@ -11,19 +11,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from recoup.errors import DoubtfulResult
-from recoup.inference.diagnostics import expected_answer
+from recoup.inference.diagnostics import Misfit, expected_answer, misfits_of
 from recoup.inference.evidence import Evidence, evidence_of
 from recoup.inference.inferred import InferredDataset
-from recoup.inference.misfit import Misfit, misfits_of
-from recoup.inference.problem import has_cells_alone
 from recoup.inference.verdict import Place, Reason, Verdict, notes_of, reasons_of, surprises_of
-from recoup.maxent.clusters import Clusters, Sizes, WeightedPoints, sizes_by_counts
-from recoup.maxent.readings import infer_measure
-from recoup.maxent.records import records_of
+from recoup.maxent.measure import by_cells, maxent, only_cells
+from recoup.maxent.sizes import Clusters, WeightedPoints, records_of, sizes_by_counts
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.round import Round
@@ -79,7 +77,15 @@ def judge(
     )
     if _could_be_none(verdict):
         return verdict
-    return replace(verdict, reasons=(*verdict.reasons, *_about_clusters(transcripts, centers, inferred)))
+    noise, shared = doubts_of(transcripts, centers, inferred)
+    reasons = list(verdict.reasons)
+    if noise:
+        sentence = f"{_CLUSTER.name(noise)} may be nothing but noise"
+        reasons.append(Reason(kind="clusters", sentence=sentence, clusters=tuple(noise)))
+    if shared:
+        sentence = f"no round counted {_CLUSTER.name(shared)} apart from others: there may be fewer"
+        reasons.append(Reason(kind="apart", sentence=sentence, clusters=tuple(shared)))
+    return replace(verdict, reasons=tuple(reasons))
 
 
 def judge_measure(
@@ -109,9 +115,10 @@ def judge_measure(
     certain = certain_misfits(evidence, clusters, method=method)
     wrong = [misfit for misfit in certain if misfit.importance >= 1.0]
     noted = [misfit for misfit in certain if misfit.importance < 1.0]
-    noted += _certain(_own_misfits(evidence, clusters, sorted(set(numbers) - _deciding(evidence))))
+    others = sorted(set(numbers) - _deciding(evidence))
+    noted += _certain(evidence, clusters, _own_answers(evidence, clusters, others))
     predicted = ((t, np.asarray(answer, dtype=np.float64)) for t, answer in (predictions or {}).items())
-    surprises = [m for m in _certain(_misfits(evidence, clusters, predicted)) if m.importance >= 1.0]
+    surprises = [m for m in _certain(evidence, clusters, predicted) if m.importance >= 1.0]
     domain = evidence.context.domain
     return replace(
         verdict,
@@ -135,7 +142,7 @@ def certain_misfits(evidence: Evidence, clusters: Clusters, *, method: str = "ma
     Any at all in less than 1% of transcripts that the data explain.
     """
     numbers = sorted(_deciding(evidence) & set(_held_against(evidence, method)))
-    return _certain(_own_misfits(evidence, clusters, numbers))
+    return _certain(evidence, clusters, _own_answers(evidence, clusters, numbers))
 
 
 def _held_against(evidence: Evidence, method: str) -> range:
@@ -144,15 +151,16 @@ def _held_against(evidence: Evidence, method: str) -> range:
     return range(max(n - 1, 0) if method == "consistency" else 0, n)
 
 
-def _own_misfits(evidence: Evidence, clusters: Clusters, numbers: Sequence[int]) -> list[Misfit]:
-    rounds = evidence.rounds
-    return _misfits(
-        evidence, clusters, ((t, expected_answer(rounds[t], clusters.points, clusters.weights)) for t in numbers)
-    )
+def _own_answers(evidence: Evidence, clusters: Clusters, numbers: Sequence[int]) -> Iterator[tuple[int, Array]]:
+    return ((t, expected_answer(evidence.rounds[t], clusters.points, clusters.weights)) for t in numbers)
 
 
-def _misfits(evidence: Evidence, clusters: Clusters, answers: Iterable[tuple[int, Array]]) -> list[Misfit]:
-    return [m for t, answer in answers for m in misfits_of(evidence.context, t, evidence.rounds[t], answer, clusters)]
+def _certain(evidence: Evidence, clusters: Clusters, answers: Iterable[tuple[int, Array]]) -> list[Misfit]:
+    """What noise alone would leave less often than the false-alarm rate, in all of these comparisons together."""
+    context, rounds = evidence.context, evidence.rounds
+    misfits = [m for t, answer in answers for m in misfits_of(context, t, rounds[t], answer, clusters)]
+    rare = np.log(_FALSE_ALARM / max(len(misfits), 1))
+    return [misfit for misfit in misfits if misfit.log_probability < rare]
 
 
 def _asked_for_sums(answered: Round) -> VoronoiQuery | None:
@@ -170,32 +178,19 @@ def _deciding(evidence: Evidence) -> set[int]:
     return deciding
 
 
-def _certain(misfits: Sequence[Misfit]) -> list[Misfit]:
-    """Those that noise alone would leave less often than the false-alarm rate, in all of these tests together."""
-    rare = np.log(_FALSE_ALARM / max(len(misfits), 1))
-    return [misfit for misfit in misfits if misfit.log_chance < rare]
-
-
 def predicted_last_round(evidence: Evidence) -> dict[int, Array]:
     """What data inferred from the rounds before it alone answer to the last question of an adaptive release.
 
     Data that were inferred from a round follow it; a prediction tells how much was known before. By the number of the
-    round; empty where rounds are of several releases, fewer than two, not all in cells, or the last did not ask for
-    relative sums.
+    round; empty for releases of another kind.
     """
     rounds = evidence.rounds
-    adaptive = len(rounds) > 1 and as_cells(rounds[-1].query, "relative") and has_cells_alone(rounds)
+    adaptive = len(rounds) > 1 and as_cells(rounds[-1].query, "relative") and only_cells(rounds)
     if len(evidence.parts) != 1 or not adaptive:
         return {}
     before = replace(evidence.parts[0], rounds=rounds[:-1])
-    measure = infer_measure(
-        evidence.context,
-        before.rounds,
-        np.random.default_rng(0),
-        n_points=_PREDICTION_POINTS,
-        n_passes=_PREDICTION_PASSES,
-        n_settling=before.n_settling,
-    )
+    rng, settings = np.random.default_rng(0), {"n_points": _PREDICTION_POINTS, "n_passes": _PREDICTION_PASSES}
+    measure = maxent(by_cells(evidence.context, before.rounds, rng, n_settling=before.n_settling, **settings))
     return {len(rounds) - 1: expected_answer(rounds[-1], measure.points, measure.weights)}
 
 
@@ -231,56 +226,32 @@ def _could_be_none(verdict: Verdict) -> bool:
 # ---------------------------------------------------------------- clusters
 
 
-def doubtful(
+class Doubts(NamedTuple):
+    """Clusters that may not be there, as rows of the centres."""
+
+    noise: list[int]  # their noisy counts do not stand out from their noise
+    shared: list[int]  # no round counted them by themselves, though it did others: how they divide a cell is made up
+
+
+def doubts_of(
     transcripts: Transcript | Sequence[Transcript], centers: Array | None, inferred: InferredDataset | None
-) -> list[int]:
-    """The clusters whose noisy counts do not stand out from their noise, as rows of the (K, d) centres.
-
-    Empty where nothing can be told: without inferred data, or where no round counted in cells of its own what is at a
-    centre. A single cluster is never doubted.
-    """
-    sizes = _sizes(transcripts, centers, inferred)
-    return [] if sizes is None else [int(k) for k in np.flatnonzero(~sizes.real & np.isfinite(sizes.deviations))]
-
-
-def never_counted(
-    transcripts: Transcript | Sequence[Transcript], centers: Array | None, inferred: InferredDataset | None
-) -> list[int]:
-    """The clusters that no round counted by themselves, though it counted others: more than were measured.
-
-    Where there are fewer different records than clusters, or a spike was taken for a spread, centres share a cell, and
-    how they divide it was made up.
+) -> Doubts:
+    """The clusters to doubt: none without inferred data, where no round tells, or of a single cluster.
 
     >>> from recoup import Box, KMeans, infer, refit, release
     >>> x = np.repeat([[0.2], [0.8]], 500, axis=0)
     >>> transcript = release(KMeans(n_clusters=2), x, domain=Box([0], [1]), epsilon=5)
     >>> inferred = infer(transcript, random_state=0)
-    >>> len(never_counted(transcript, refit(transcript, inferred, n_clusters=4, random_state=0), inferred))
+    >>> len(doubts_of(transcript, refit(transcript, inferred, n_clusters=4, random_state=0), inferred).shared)
     2
     """
-    sizes = _sizes(transcripts, centers, inferred)
-    counted = None if sizes is None else np.isfinite(sizes.deviations)
-    return [] if counted is None or not counted.any() else [int(k) for k in np.flatnonzero(~counted)]
-
-
-def _sizes(
-    transcripts: Transcript | Sequence[Transcript], centers: Array | None, inferred: InferredDataset | None
-) -> Sizes | None:
     if centers is None or inferred is None or len(centers) == 1:
-        return None
+        return Doubts([], [])
     released = [transcripts] if isinstance(transcripts, Transcript) else list(transcripts)
     domain = released[0].context.domain
     rounds = [answered for transcript in released for answered in transcript.rounds]
     data = WeightedPoints(domain.to_unit(inferred.points), inferred.weights)
-    return sizes_by_counts(rounds, Clusters(domain.to_unit(centers), data))
-
-
-def _about_clusters(
-    transcripts: Transcript | Sequence[Transcript], centers: Array | None, inferred: InferredDataset
-) -> Iterator[Reason]:
-    if noise := doubtful(transcripts, centers, inferred):
-        sentence = f"{_CLUSTER.name(noise)} may be nothing but noise"
-        yield Reason(kind="clusters", sentence=sentence, clusters=tuple(noise))
-    if shared := never_counted(transcripts, centers, inferred):
-        sentence = f"no round counted {_CLUSTER.name(shared)} apart from others: there may be fewer"
-        yield Reason(kind="apart", sentence=sentence, clusters=tuple(shared))
+    sizes = sizes_by_counts(rounds, Clusters(domain.to_unit(centers), data))
+    counted = np.isfinite(sizes.deviations)
+    shared = np.flatnonzero(~counted) if counted.any() else np.empty(0, dtype=int)
+    return Doubts(np.flatnonzero(~sizes.real & counted).tolist(), shared.tolist())

@@ -23,25 +23,14 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from recoup.errors import ParameterError
 from recoup.inference.evidence import Evidence
-from recoup.inference.sampler import (
-    BLOCK,
-    MAX_LATENT_RECORDS,
-    Chain,
-    Fit,
-    Settings,
-    Walk,
-    run_chains,
-    trace_stride,
-    whole_parts,
-)
+from recoup.inference.sampler import BLOCK, MAX_LATENT, Chain, Fit, Settings, run_chains, trace_stride, whole_parts
 from recoup.kernels import record_walk as kernel
-from recoup.maxent.cells import Cells, voronoi_cells_of
-from recoup.maxent.consistency import made_consistent
-from recoup.queries.base import Array
+from recoup.maxent.consistency import Cells, made_consistent, voronoi_cells_of
+from recoup.queries.base import Array, Integers
 from recoup.transcript.context import Context
 
 _DOMAINS = {"box": kernel.BOX, "l1": kernel.L1_BALL, "l2": kernel.L2_BALL}
@@ -85,18 +74,16 @@ class Proposal:
 
 class _Start(NamedTuple):
     points: Array  # (n, d)
-    components: NDArray[np.int64]  # (n,) of the proposal
+    components: Integers  # (n,) of the proposal
 
 
 def sample_records(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> Fit:
     """Run the paper's sampler on rounds of counts and absolute sums, and take the best-scoring data set of all chains.
 
-    Guarantees: the first chain starts where the paper's does and does not depend on how many follow. The others start
-    far apart, so that R-hat can tell chains that have met from chains that have not moved.
+    The first chain does not depend on how many follow; these start far apart, so that R-hat can tell whether they met.
     """
     clock = time.perf_counter()
-    context = evidence.context
-    released = voronoi_cells_of(evidence.rounds)
+    context, released = evidence.context, voronoi_cells_of(evidence.rounds)
     cells, total, report = made_consistent(released, context)
     seconds = {"consistency": time.perf_counter() - clock}
     clock = time.perf_counter()
@@ -110,7 +97,7 @@ def sample_records(evidence: Evidence, rng: np.random.Generator, asked: Settings
         radius=min(context.domain.shape()[1], 1e6),
     )
     n_true = max(1, round(total))
-    n = min(n_true, MAX_LATENT_RECORDS)
+    n = min(n_true, MAX_LATENT)
     # The paper's start: each of the last round's centres, as often as its count says. The others are far from it and
     # from each other: the means of all rounds, each as often as its weight says times an exponential draw.
     weights = proposal.weights
@@ -118,12 +105,10 @@ def sample_records(evidence: Evidence, rng: np.random.Generator, asked: Settings
     far = (weights * rng.standard_exponential(len(weights)) for _ in range(asked.n_chains - 1))
     starts = [_at_means(proposal, shares, n) for shares in (last, *far)]
 
-    def begin(start: _Start, stream: np.random.Generator) -> Walk:
+    def begin(start: _Start, stream: np.random.Generator) -> RecordWalk:
         return RecordWalk(target, proposal, *start, n_steps=asked.n_steps, record_weight=n_true / n)
 
-    ends = run_chains(
-        [partial(begin, start) for start in starts], n_steps=asked.n_steps, rng=rng, on_progress=asked.on_progress
-    )
+    ends = run_chains([partial(begin, start) for start in starts], rng=rng, on_progress=asked.on_progress)
     seconds["sampling"] = time.perf_counter() - clock
     best = max(range(len(ends)), key=lambda i: ends[i].best_log_target)
     points, weights = _grouped(ends[best].best, starts[best], n_true / n)
@@ -294,7 +279,7 @@ def _round_table(cells: Cells) -> tuple[Array, Array]:
     return noisy, scale
 
 
-def mixture_of(proposal: Proposal) -> tuple[kernel.Mixture, NDArray[np.int64]]:
+def mixture_of(proposal: Proposal) -> tuple[kernel.Mixture, Integers]:
     """The components of positive weight, with an alias table (Vose's method) over them; and which these are."""
     weights, means = (np.asarray(value, dtype=np.float64) for value in (proposal.weights, proposal.means))
     if not (np.isfinite(proposal.variance) and proposal.variance >= _MIN_VARIANCE):

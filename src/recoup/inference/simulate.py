@@ -21,10 +21,8 @@ from recoup.errors import ParameterError
 from recoup.inference.diagnostics import expected_answer
 from recoup.inference.evidence import evidence_of
 from recoup.inference.infer import infer
-from recoup.inference.problem import has_cells_alone, only_means
-from recoup.maxent.clusters import WeightedPoints
-from recoup.maxent.measure import explained
-from recoup.maxent.readings import infer_measure, temperature_of_means
+from recoup.maxent.measure import by_cells, explained, maxent, only_cells, only_means, temperature_of_means
+from recoup.maxent.sizes import WeightedPoints
 from recoup.queries.base import Array
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
@@ -107,11 +105,9 @@ def released_again(
 ) -> WeightedPoints:
     """Data inferred from one simulated release with these exact answers."""
     rounds = simulated_rounds(transcript, exact, rng)
-    if method == "maxent" and not only_means(rounds) and has_cells_alone(rounds):
-        n_settling = evidence_of(transcript).parts[0].n_settling
-        measure = infer_measure(
-            transcript.context, rounds, rng, n_points=POINTS, n_passes=_PASSES, n_settling=n_settling
-        )
+    if method == "maxent" and not only_means(rounds) and only_cells(rounds):
+        settings = {"n_points": POINTS, "n_passes": _PASSES, "n_settling": evidence_of(transcript).parts[0].n_settling}
+        measure = maxent(by_cells(transcript.context, rounds, rng, **settings))
         return WeightedPoints(measure.points, measure.weights)
     again = infer(replace(transcript, rounds=rounds), method, random_state=rng, n_points=POINTS, warn=False)
     return WeightedPoints(transcript.context.domain.to_unit(again.points), again.weights)
@@ -121,8 +117,7 @@ def clumped(transcript: Transcript, data: WeightedPoints, n_clumps: int, rng: np
     """Other data that explains the rounds, with most of its mass in a few clumps at random places.
 
     Where a cell holds two clusters, counts and sums tell nothing about how they lie. Maximum entropy makes one wide
-    cluster of them, which every transcript simulated from it would confirm. This is the measure on clumps near the
-    data, and on some points of it, that departs least from a random base.
+    cluster of them, which every transcript simulated from it would confirm.
     """
     context, total = transcript.context, float(data.weights.sum())
     n_smooth = round(POINTS * _SMOOTH_POINTS)
@@ -137,8 +132,7 @@ def clumped(transcript: Transcript, data: WeightedPoints, n_clumps: int, rng: np
     base = np.repeat(
         [(1 - _SMOOTH_WEIGHT) * total / n_clumped, _SMOOTH_WEIGHT * total / n_smooth], [n_clumped, n_smooth]
     )
-    count_scale = float(np.mean([answered.scales[0] for answered in transcript.rounds]))
-    temperature = temperature_of_means(count_scale, total)
     rounds, tolerance = transcript.rounds, _CLUMP_TOLERANCE
+    temperature = temperature_of_means(float(np.mean([answered.scales[0] for answered in rounds])), total)
     measure = explained(context, rounds, points, total, base=base, temperature=temperature, tolerance=tolerance)
     return WeightedPoints(points, measure.weights)

@@ -13,8 +13,8 @@ import numpy as np
 
 from recoup.algorithms.base import column_names
 from recoup.domain import Domain
-from recoup.inference.misfit import Misfit
-from recoup.maxent.records import Records
+from recoup.inference.diagnostics import Misfit
+from recoup.maxent.sizes import Records
 
 _MOST_SAID = 4  # reasons in one sentence; the data have all of them
 _MOST_NAMED = 5  # columns or clusters in one sentence; the data have all of them
@@ -46,13 +46,8 @@ class Reason:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value."""
-        return {
-            "kind": self.kind,
-            "sentence": self.sentence,
-            "columns": list(self.columns),
-            "clusters": list(self.clusters),
-            "numbers": dict(self.numbers),
-        }
+        about = {"columns": list(self.columns), "clusters": list(self.clusters), "numbers": dict(self.numbers)}
+        return {"kind": self.kind, "sentence": self.sentence} | about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -156,42 +151,36 @@ def reasons_of(domain: Domain, place: Place, misfits: Sequence[Misfit]) -> list[
 
 
 def _reason(domain: Domain, place: Place, misfits: Sequence[Misfit]) -> Reason:
-    worst = misfits[0]
-    numbers = {
-        "round": float(worst.round + 1),
-        "measured": worst.measured,
-        "inferred": worst.inferred,
-        "log10_chance": worst.log_chance / float(np.log(10.0)),
-        "importance": worst.importance,
-    }
-    clusters = _clusters(misfits)
-    if worst.kind == "round":
+    worst, clusters = misfits[0], _clusters(misfits)
+    measured, inferred = worst.measured, worst.inferred
+    if worst.column is not None:
+        measured, inferred = (_in_units(domain, worst.column, value) for value in (measured, inferred))
+        where = "" if worst.cluster is None else f" in {place.name([worst.cluster])}"
+        others = [k for k in clusters if k != worst.cluster]
+        also = f", and are off in {place.name(others)} too" if others else ""
         sentence = (
-            f"round {worst.round + 1}: {worst.measured:.0%} of the answer ({worst.block}) is neither noise nor "
-            "explained by the inferred data"
-        )
-        return Reason(kind="round", sentence=sentence, numbers=numbers)
-    if worst.kind == "size":
-        sentence = (
-            f"{place.name(clusters)}: about {_figure(max(worst.measured, 0.0))} records were counted, the inferred "
-            f"data have {_figure(worst.inferred)}"
-        )
-        return Reason(kind="size", sentence=sentence, clusters=clusters, numbers=numbers)
-    assert worst.column is not None
-    measured, inferred = (_in_units(domain, worst.column, value) for value in (worst.measured, worst.inferred))
-    where = "" if worst.cluster is None else f" in {place.name([worst.cluster])}"
-    others = [k for k in clusters if k != worst.cluster]
-    also = f", and are off in {place.name(others)} too" if others else ""
-    return Reason(
-        kind="column",
-        sentence=(
             f"{column_names(domain)[worst.column]}: the rounds measured {_figure(measured)}{where}, the inferred data "
             f"say {_figure(inferred)}{also}"
-        ),
-        columns=_ids(domain, [worst.column]),
-        clusters=clusters,
-        numbers=numbers | {"measured": measured, "inferred": inferred},
-    )
+        )
+    elif worst.kind == "size":
+        sentence = (
+            f"{place.name(clusters)}: about {_figure(max(measured, 0.0))} records were counted, the inferred "
+            f"data have {_figure(inferred)}"
+        )
+    else:
+        sentence = (
+            f"round {worst.round + 1}: {measured:.0%} of the answer ({worst.block}) is neither noise nor "
+            "explained by the inferred data"
+        )
+    numbers = {
+        "round": float(worst.round + 1),
+        "measured": measured,
+        "inferred": inferred,
+        "log10_chance": worst.log_probability / float(np.log(10.0)),
+        "importance": worst.importance,
+    }
+    ids = _ids(domain, misfits)
+    return Reason(kind=worst.kind, sentence=sentence, columns=ids, clusters=clusters, numbers=numbers)
 
 
 def notes_of(domain: Domain, misfits: Sequence[Misfit]) -> Iterator[Reason]:
@@ -219,16 +208,9 @@ def _by_round(domain: Domain, misfits: Sequence[Misfit]) -> Iterator[tuple[int, 
 
 
 def _note(domain: Domain, kind: Kind, sentence: str, misfits: Sequence[Misfit]) -> Reason:
-    return Reason(
-        kind=kind,
-        sentence=sentence,
-        columns=_ids(domain, _columns(misfits)),
-        clusters=_clusters(misfits),
-        numbers={
-            "round": float(misfits[0].round + 1),
-            "importance": max(misfit.importance for misfit in misfits),
-        },
-    )
+    ids, clusters = _ids(domain, misfits), _clusters(misfits)
+    numbers = {"round": float(misfits[0].round + 1), "importance": max(misfit.importance for misfit in misfits)}
+    return Reason(kind=kind, sentence=sentence, columns=ids, clusters=clusters, numbers=numbers)
 
 
 def _clusters(misfits: Sequence[Misfit]) -> tuple[int, ...]:
@@ -239,8 +221,8 @@ def _columns(misfits: Sequence[Misfit]) -> list[int]:
     return sorted({misfit.column for misfit in misfits if misfit.column is not None})
 
 
-def _ids(domain: Domain, columns: Sequence[int]) -> tuple[str | int, ...]:
-    return tuple(j if domain.columns is None else domain.columns[j] for j in columns)
+def _ids(domain: Domain, misfits: Sequence[Misfit]) -> tuple[str | int, ...]:
+    return tuple(j if domain.columns is None else domain.columns[j] for j in _columns(misfits))
 
 
 def _in_units(domain: Domain, column: int, value: float) -> float:

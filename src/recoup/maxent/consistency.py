@@ -1,30 +1,86 @@
-"""All rounds asked the same records, so their totals must agree: the most likely answers that do.
+"""Rounds as cells with noisy counts and sums; and the most likely ones whose totals agree.
 
-Maximum likelihood subject to equal totals and nonnegative counts (the paper, section 3.2): a weighted L1 problem under
-Laplace noise, weighted least squares under Gaussian noise. The rounds meet in one number per column, the common total.
-A round's least cost is a convex function of it, piecewise linear under Laplace noise and piecewise quadratic under
-Gaussian noise, so sorting breakpoints solves the problem exactly. The paper's own solver, ADMM, is kept beside the
-tests (`tests/reference/admm.py`), where both must agree.
+All rounds asked the same records: maximum likelihood subject to equal totals and nonnegative counts (the paper, section
+3.2) is a weighted L1 problem under Laplace noise, weighted least squares under Gaussian noise. The rounds meet in one
+number per column, the common total. A round's least cost is a convex function of it, piecewise linear under Laplace
+noise and piecewise quadratic under Gaussian noise, so sorting breakpoints solves the problem exactly. The paper's own
+solver, ADMM, is kept beside the tests (`tests/reference/admm.py`), where both must agree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recoup.errors import ParameterError
-from recoup.maxent.cells import Cells
 from recoup.queries.base import Array
+from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context
+from recoup.transcript.round import Round
 
 # Sums and squares of numbers inside these limits neither overflow nor vanish.
 _LARGEST, _SMALLEST = 1e50, 1e-50
 # Slopes are sums of at most a few thousand terms: less than this, relative to their size, is rounding.
 _FLAT = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cells:
+    """One round of a Voronoi query: noisy counts and absolute sums of its cells, with their noise scales."""
+
+    centers: Array
+    counts: Array
+    count_scales: Array
+    sums: Array | None = None
+    sum_scales: Array | None = None
+
+    def means(self, context: Context) -> Array:
+        """Sum over count, inside the domain; a cell with a count below 1 keeps the centre of its query."""
+        return self.centers if self.sums is None else _means(context, self.centers, self.counts, self.sums)
+
+
+def noisy_means_of(context: Context, answered: Round) -> Array | None:
+    """Where a round alone would put the middles of its cells, of which relative sums are offsets; none without sums."""
+    query = as_cells(answered.query, "absolute", "relative")
+    if query is None:
+        return None
+    counts, sums = answered.noisy[: query.n_cells], answered.noisy[query.n_cells :].reshape(query.centers.shape)
+    return _means(context, query.centers, counts, sums, query.centers if query.sums == "relative" else None)
+
+
+def _means(context: Context, centers: Array, counts: Array, sums: Array, start: Array | None = None) -> Array:
+    usable = counts >= 1.0
+    means = sums / np.where(usable, counts, 1.0)[:, None]
+    if start is not None:
+        means = start + means
+    return context.domain.clip(np.where(usable[:, None], means, centers))
+
+
+def voronoi_cells_of(rounds: Sequence[Round]) -> list[Cells]:
+    """Read rounds of counts, with or without absolute sums; other queries are refused."""
+    if not rounds:
+        raise ParameterError("the transcript holds no round to infer from.")
+    cells = []
+    for answered in rounds:
+        query = as_cells(answered.query, "none", "absolute")
+        if query is None:
+            raise ParameterError(
+                "this method reads rounds of counts and absolute sums (DP-KMEANS) only; use another method."
+            )
+        k, shape = query.n_cells, query.centers.shape
+        of_sums = {}
+        if query.sums == "absolute":
+            of_sums = {"sums": answered.noisy[k:].reshape(shape), "sum_scales": answered.scales[k:].reshape(shape)}
+        counts, scales = answered.noisy[:k], answered.scales[:k]
+        cells.append(Cells(centers=query.centers, counts=counts, count_scales=scales, **of_sums))
+    return cells
+
+
+# ---------------------------------------------------------------- totals that agree
 
 
 class Table(NamedTuple):

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erfcx, expit, log_ndtr
 
-from recoup.maxent.clusters import WeightedPoints
+from recoup.maxent.sizes import WeightedPoints, sums_by_cell
 from recoup.queries.base import Array, of_kind
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context
@@ -24,9 +23,7 @@ from recoup.transcript.round import Round
 
 # Spreads of the model's error that are tried, in units of the typical noise.
 _RATIOS = 2.0 ** np.arange(-2.0, 16.0)
-_NULL_VALUES = (
-    10.0  # as many values without an error are taken for granted: a large draw of noise must not look like one
-)
+_NULL_VALUES = 10.0  # so many without an error are taken for granted: a large draw of noise must not look like one
 _COMMON_VALUES = 5.0  # what all columns tell counts as so many values of each
 _MIXTURE_STEPS = 40
 _EVIDENCE = 3.0  # nats by which errors of the model must explain offsets better than noise alone
@@ -47,8 +44,8 @@ class CellMisfit(NamedTuple):
 def solved_and_settled(rounds: Sequence[Round], n_settling: int) -> tuple[Sequence[Round], Sequence[Round]]:
     """Which rounds of a release the solver explains, and which then correct what it gave.
 
-    The last rounds, which settled centres, are not explained: their cells hardly differ, so they would be nearly the
-    same rows again and again. They correct, after the last round before them that measured means.
+    The last rounds, which settled centres, only correct, after the last before them that measured means: their cells
+    hardly differ, so they would be nearly the same rows again and again.
     """
     solved = rounds[: len(rounds) - n_settling]
     with_means = [answered for answered in solved if as_cells(answered.query, "absolute", "relative")]
@@ -56,27 +53,21 @@ def solved_and_settled(rounds: Sequence[Round], n_settling: int) -> tuple[Sequen
 
 
 def corrected(context: Context, rounds: Sequence[Round], points: Array, weights: Array) -> WeightedPoints:
-    """Move a measure, round by round, to what rounds of counts and sums measured beyond their noise.
-
-    The total stays. Where noise explains every difference, it is the measure that was given.
-    """
+    """Move a measure, round by round, to what they measured beyond their noise; the total stays."""
     for answered in rounds:
         points, weights = _corrected_by(context, answered, points, weights)
     return WeightedPoints(points, weights)
 
 
 def misfit_of(answered: Round, points: Array, weights: Array) -> CellMisfit:
-    """Compare counts and means of a round's cells with those of a measure.
-
-    By cell, with what cannot be true clipped; `recoup.inference.misfit` compares by cluster and asks what is certain.
-    """
+    """Compare a round and a measure by cell, what cannot be true clipped; `misfits_of` asks by cluster what is sure."""
     query = of_kind(answered.query, VoronoiQuery)
     k, d = query.centers.shape
     cells = query.cells(points)
     sizes = np.asarray(np.bincount(cells, weights, minlength=k), dtype=np.float64)
     deviations = answered.noise.deviation(1.0) * answered.scales
     divisor = np.maximum(sizes, deviations[:k])[:, None]
-    predicted = _sums(cells, weights, query.values(points, cells), k)
+    predicted = sums_by_cell(cells, weights, query.values(points, cells), k)
     reach = 1.0 if query.radii is None else query.radii[:, None]
     # A count below none, or a mean out of reach, is noise, however far it is from what the measure predicts.
     measured = np.clip(answered.noisy[k:].reshape(k, d) / divisor, -reach, reach)
@@ -160,7 +151,7 @@ def _log_density(offsets: Array, errors: Array, spread: float, law: str) -> Arra
     return np.asarray(0.5 * ratio**2 + np.logaddexp(below, above) - np.log(scale))
 
 
-def _corrected_by(context: Context, answered: Round, points: Array, weights: Array) -> WeightedPoints:
+def _corrected_by(context: Context, answered: Round, points: Array, weights: Array) -> tuple[Array, Array]:
     query, law = of_kind(answered.query, VoronoiQuery), answered.mechanism
     counted = misfit_of(answered, points, weights)
     more = expected_error(counted.more[:, None], counted.more_error[:, None], law)[:, 0]
@@ -168,13 +159,11 @@ def _corrected_by(context: Context, answered: Round, points: Array, weights: Arr
     weights = _resized(query, points, weights, sizes)
     misfit = misfit_of(answered, points, weights)
     wanted = left = expected_error(misfit.offsets, misfit.offset_errors, law)
-    if not wanted.any():
-        return WeightedPoints(points, weights)
-    for _ in range(_PASSES):
+    for _ in range(_PASSES if wanted.any() else 0):
         points = _shifted(context, query, points, weights, left)
         weights = _resized(query, points, weights, sizes)
         left = wanted - (misfit.offsets - misfit_of(answered, points, weights).offsets)
-    return WeightedPoints(points, weights)
+    return points, weights
 
 
 def _resized(query: VoronoiQuery, points: Array, weights: Array, sizes: Array) -> Array:
@@ -187,19 +176,14 @@ def _resized(query: VoronoiQuery, points: Array, weights: Array, sizes: Array) -
 
 
 def _shifted(context: Context, query: VoronoiQuery, points: Array, weights: Array, shifts: Array) -> Array:
-    """Draw the points of each cell towards that end of a column's range which lies in the direction of its shift.
+    """Draw the points of each cell towards the end of a column's range that lies in the direction of its shift.
 
-    All of them in proportion to how far they are from it, so that none leaves the range, and points near the end crowd
-    there as a spike would.
+    In proportion to how far they are from it: none leaves the range, and those near the end crowd there as a spike.
     """
     k = len(shifts)
     cells = query.cells(points)
     sizes = np.maximum(np.bincount(cells, weights, minlength=k), _SMALLEST_ROOM)
-    means = _sums(cells, weights, points, k) / sizes[:, None]
+    means = sums_by_cell(cells, weights, points, k) / sizes[:, None]
     ends = np.sign(shifts)
     part = np.minimum(np.abs(shifts) / np.maximum(np.abs(ends - means), _SMALLEST_ROOM), 1.0)
     return context.domain.clip(points + part[cells] * (ends[cells] - points))
-
-
-def _sums(cells: NDArray[np.int64], weights: Array, values: Array, k: int) -> Array:
-    return np.stack([np.bincount(cells, weights * column, minlength=k) for column in values.T], axis=1)

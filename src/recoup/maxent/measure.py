@@ -1,36 +1,46 @@
 """What the data was like, given any rounds: the maximum-entropy measure on a support that explains them.
 
 One function, `maxent`, for every algorithm. A `Problem` says which rounds, how many records, where these may lie and
-how far to trust that; `recoup.maxent.readings` and the algorithms state problems. The support is drawn in passes, so
-that points move to where the mass is. Everything is a function of the rounds and harmless randomness.
+how far to trust that; algorithms state their own, and rounds of counts and sums are read here in one of three ways,
+with the constants tuned for each. `by_means` reads rounds of DP-KMEANS: the support lies around the consistent means of
+all of them. `by_cells` reads any other mix of one release, from its first look. `of_several` reads several releases
+together, which may have several first looks of different worth. In few columns a grid tells how columns go together,
+which marginals cannot. In more columns its cells are a large part of each column, and a base that is uniform inside
+them is worse than marginals, or than points around the means that other rounds measured. Looks that are left out of the
+support still stand in the rows: nothing that was released is ignored.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.maxent.correction import corrected
+from recoup.maxent.consistency import made_consistent, voronoi_cells_of
+from recoup.maxent.correction import corrected, solved_and_settled
 from recoup.maxent.fine_grid import coarse_rows
-from recoup.maxent.newton import Solution, solve
-from recoup.maxent.records import records_of
+from recoup.maxent.newton import solve
+from recoup.maxent.sizes import records_of
+from recoup.maxent.support import LARGEST_MEAN_ERROR, Measure, Shares, around_means, drawn_support, resampled
 from recoup.queries.base import Array, RowBlock, rows_of
 from recoup.queries.cells import as_cells
-from recoup.queries.counts import as_grid
+from recoup.queries.counts import as_grid, counts_in_cells, marginals_of
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """Weighted points of the unit domain that explain the rounds."""
-
-    points: Array  # (m, d) support
-    weights: Array  # (m,), of the inferred number of records
-    solution: Solution | None  # the solver's certificate; none if there was nothing to explain
+# Of DP-KMEANS. A quick pass finds where the mass is; a support around the means alone overstates how wide clusters are.
+_ROUGH_POINTS, _ROUGH_ROUNDS, _ROUGH_TOLERANCE, _MAX_STEPS_OF_MEANS = 3000, 2, 0.1, 200
+_JITTERS_OF_MEANS = (0.01, 0.03, 0.08)
+# By how much all rows of one record may tilt the base: to e^(+-L).
+_TILT_GRID, _TILT_OTHER = 10.0, 35.0
+_TILT_HYBRID = 70.0  # a grid with absolute sums: those few rows must outweigh a base that is uniform inside cells
+# Of several releases.
+_GRID_COLUMNS = 3  # in more, a grid's cells are too wide for a base; the same bound as the default algorithm's
+_AROUND_MEANS = Shares(first_look=0.05, cells=0.6, resampled=0.35)  # where no look is fit to be a base
+_FEWEST_PSEUDO_RECORDS = 30.0  # the base weighs at least this much: where noise drowns all rounds, it must hold them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +104,7 @@ def explained(
     max_steps: int = 200,
     slack: float = 0.0,
 ) -> Measure:
-    """The measure on given points, of this total, that explains the rounds; even if there is nothing to explain.
-
-    It departs as little from a base as it can, which is uniform unless one is given.
-    """
+    """The measure of this total on given points that explains the rounds and departs least from a (uniform) base."""
     blocks, observed, scales, laws = observations(context, rounds, points, total)
     base = np.full(len(points), total / len(points)) if base is None else base
     if not blocks:
@@ -118,13 +125,9 @@ def explained(
 def observations(
     context: Context, rounds: Sequence[Round], points: Array, total: float
 ) -> tuple[list[RowBlock], Array, Array, NDArray[np.str_]]:
-    """Stack the rounds' rows on a support, with their answers, noise scales and the law of their noise.
-
-    A fine grid is read in blocks of cells, empty ones of which drop out.
-    """
+    """Stack the rounds' rows on a support, with their answers, noise scales and the law of their noise."""
     blocks: list[RowBlock] = []
-    observed, scales = [np.empty(0)], [np.empty(0)]
-    laws = [np.empty(0, dtype="<U8")]
+    observed, scales, laws = [np.empty(0)], [np.empty(0)], [np.empty(0, dtype="<U8")]
     for answered in rounds:
         query, noisy, scale = answered.query, answered.noisy, answered.scales
         if (everything := as_cells(query, "none")) and everything.n_cells == 1:
@@ -155,3 +158,165 @@ def weighted_quantile(values: Array, weights: Array, level: float) -> float:
     order = np.argsort(values)
     cumulative = np.cumsum(weights[order])
     return float(values[order][min(np.searchsorted(cumulative, level * cumulative[-1]), len(values) - 1)])
+
+
+# ---------------------------------------------------------------- how rounds of counts and sums are read
+
+
+def only_means(rounds: Sequence[Round]) -> bool:
+    """Whether every round is one of DP-KMEANS: nothing was asked but counts and absolute sums of its cells."""
+    return all(as_cells(r.query, "absolute") for r in rounds)
+
+
+def only_cells(rounds: Sequence[Round]) -> bool:
+    """Whether every round counts records in cells, with or without sums: then the rows are those of the cells."""
+    return all(counts_in_cells(r.query) for r in rounds)
+
+
+def by_means(context: Context, rounds: Sequence[Round], rng: np.random.Generator, *, n_points: int) -> Problem:
+    """State the problem of rounds of counts and absolute sums alone."""
+    clock = time.perf_counter()
+    cells, counted, _ = made_consistent(voronoi_cells_of(rounds), context)
+    total = max(1.0, counted)
+
+    def support(n: int, last: Measure | None) -> Array:
+        if last is None:
+            return around_means(context, cells, n, rng)
+        moved = resampled(context, last, n - n // 4, rng, jitters=_JITTERS_OF_MEANS)
+        return np.concatenate([around_means(context, cells, n // 4, rng), moved])
+
+    rough = Pass(
+        n_points=min(n_points, _ROUGH_POINTS),
+        tolerance=_ROUGH_TOLERANCE,
+        max_steps=_MAX_STEPS_OF_MEANS,
+        last_rounds=_ROUGH_ROUNDS,
+    )
+    return Problem(
+        context=context,
+        rounds=rounds,
+        total=total,
+        temperature=temperature_of_means(float(np.mean([c.count_scales.mean() for c in cells])), total),
+        support=support,
+        passes=(rough, Pass(n_points=n_points, max_steps=_MAX_STEPS_OF_MEANS)),
+        seconds={"consistency": time.perf_counter() - clock},
+    )
+
+
+def by_cells(
+    context: Context,
+    rounds: Sequence[Round],
+    rng: np.random.Generator,
+    *,
+    n_points: int,
+    n_passes: int = 2,
+    strength: float | None = None,
+    n_settling: int = 0,
+) -> Problem:
+    """State the problem of rounds of any mix of counts and sums, the last `n_settling` of which settled centres.
+
+    `strength` is the epsilon of Laplace noise that all rounds together are worth; by default the context's.
+    """
+    total = total_of(context, rounds)
+    solved, settled = solved_and_settled(rounds, n_settling)
+    return Problem(
+        context=context,
+        rounds=solved,
+        total=total,
+        temperature=temperature_of(strength_of(context, rounds) if strength is None else strength, solved),
+        support=lambda n, last: drawn_support(context, solved, n, rng, total=total, last=last),
+        passes=(Pass(n_points=n_points),) * n_passes,
+        settled=settled,
+    )
+
+
+def of_several(
+    context: Context,
+    releases: Sequence[tuple[Sequence[Round], int]],
+    rng: np.random.Generator,
+    *,
+    n_points: int,
+    strength: float,
+) -> Problem:
+    """State the problem of several releases: the rounds of each, and how many of them settled centres."""
+    total = total_of(context, [answered for rounds, _ in releases for answered in rounds])
+    split = [solved_and_settled(rounds, n_settling) for rounds, n_settling in releases]
+    rounds = tuple(answered for solved, _ in split for answered in solved)
+    looks = base_looks(rounds, context.domain.n_columns)
+    others = [r for r in rounds if not marginals_of(r.query)]
+    grids = [r for r in rounds if as_grid(r.query)]
+    # A grid that is no part of the base says nothing about how far rows must tilt it.
+    weighed = rounds if looks and looks[0] in grids else [r for r in rounds if r not in grids]
+
+    def support(n: int, last: Measure | None) -> Array:
+        """An equal number of points from each look, each with its share of points around cells and of the last pass."""
+        if not looks:
+            return drawn_support(context, others, n, rng, total=total, last=last, shares=_AROUND_MEANS)
+        means = [r for r in others if has_means(r)]
+        parts = zip(looks, equal_parts(n, len(looks)), strict=True)
+        return np.concatenate(
+            [drawn_support(context, [look, *means], size, rng, total=total, last=last) for look, size in parts]
+        )
+
+    return Problem(
+        context=context,
+        rounds=rounds,
+        total=total,
+        temperature=max(temperature_of(strength, weighed), _FEWEST_PSEUDO_RECORDS / total),
+        support=support,
+        passes=(Pass(n_points=n_points),) * 2,
+        settled=[answered for _, late in split for answered in late],
+    )
+
+
+def equal_parts(n: int, n_parts: int) -> list[int]:
+    """Whole numbers with the sum n, as equal as they can be."""
+    return [int(size) for size in np.diff(np.linspace(0, n, n_parts + 1).astype(int))]
+
+
+def base_looks(rounds: Sequence[Round], n_columns: int) -> list[Round]:
+    """The first looks that the support is drawn from: grids in few columns, marginals in more, else the other kind.
+
+    But a grid in many columns only where no round has sums to draw around.
+    """
+    looks = [r for r in rounds if marginals_of(r.query)]
+    few = n_columns <= _GRID_COLUMNS
+    wanted = [r for r in looks if bool(as_grid(r.query)) == few]
+    with_sums = any(as_cells(r.query, "absolute", "relative") for r in rounds)
+    return wanted or ([] if with_sums and not few else looks)
+
+
+def has_means(answered: Round) -> bool:
+    """Whether a round tells where the middles of its cells are: most of its records lie in cells of known mean."""
+    query = as_cells(answered.query, "absolute", "relative")
+    if query is None:
+        return False
+    k = query.n_cells
+    counts, scales = np.maximum(answered.noisy[:k], 0.0), answered.scales
+    errors = scales[k:].reshape(query.centers.shape).mean(axis=1) / np.maximum(counts, scales[:k])
+    return bool(counts[errors <= LARGEST_MEAN_ERROR].sum() > 0.5 * counts.sum())
+
+
+def temperature_of(strength: float, rounds: Sequence[Round]) -> float:
+    """The weight of the entropy: all rows of one record weigh at most epsilon, so tilts stay within e^(+-L)."""
+    grid = any(as_grid(answered.query) for answered in rounds)
+    absolute = any(as_cells(answered.query, "absolute") for answered in rounds)
+    tilt = _TILT_OTHER if not grid else _TILT_HYBRID if absolute else _TILT_GRID
+    return strength / tilt
+
+
+def temperature_of_means(count_scale: float, total: float) -> float:
+    """The weight of the entropy for DP-KMEANS: 0.4 (w^2 / n)^(1/4), w = 1 / b of the counts.
+
+    Flat in practice: a factor of three either way changes little once the problem is solved.
+    """
+    return float(0.4 * (1.0 / (count_scale**2 * max(total, 1.0))) ** 0.25)
+
+
+def strength_of(context: Context, rounds: Sequence[Round]) -> float:
+    """The epsilon of Laplace noise that a release is worth; of answers that were made elsewhere, by their noise."""
+    if not any(answered.imported is not None for answered in rounds):
+        return context.effective_epsilon()
+    # What is claimed may be for more than these rounds, or for other neighbours: the noise itself says how far to go.
+    amount = float(sum(answered.price.amount for answered in rounds))
+    value = amount if context.budget_measure == "pure" else 2.0 * float(np.sqrt(amount))
+    return value / context.records_per_person

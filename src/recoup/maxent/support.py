@@ -7,14 +7,15 @@ measure of a pass before says where the mass went. Each part is drawn here, once
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from recoup.domain import uniform_points
-from recoup.maxent.cells import Cells
+from recoup.maxent.consistency import Cells
 from recoup.maxent.fine_grid import denoised, likely_counts
-from recoup.maxent.measure import Measure
+from recoup.maxent.newton import Solution
 from recoup.queries.base import Array, of_kind
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.queries.counts import as_grid, marginals_of
@@ -24,7 +25,16 @@ from recoup.transcript.round import Round
 _UNIFORM_SHARE = 0.03
 _SPREADS = (0.02, 0.05, 0.1, 0.2)  # around means
 _JITTERS = (0.02, 0.05, 0.1)  # around points of a pass before
-_LARGEST_MEAN_ERROR = 0.3
+LARGEST_MEAN_ERROR = 0.3  # of a cell's mean, where the unit domain is 2 wide: beyond, points around it are anywhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """Weighted points of the unit domain that explain the rounds."""
+
+    points: Array  # (m, d) support
+    weights: Array  # (m,), of the inferred number of records
+    solution: Solution | None  # the solver's certificate; none if there was nothing to explain
 
 
 class Shares(NamedTuple):
@@ -139,7 +149,7 @@ def _around(
     context: Context, means: Array, errors: Array, shares: Array, n_points: int, width: float, rng: np.random.Generator
 ) -> Array:
     chosen = rng.choice(len(means), size=n_points, p=shares)
-    known = np.minimum(errors, _LARGEST_MEAN_ERROR)[chosen]
+    known = np.minimum(errors, LARGEST_MEAN_ERROR)[chosen]
     spread = np.sqrt((width * rng.choice(_SPREADS, n_points)) ** 2 + known**2)
     return _jittered(context, means[chosen], spread, rng)
 

@@ -14,7 +14,7 @@ from recoup.algorithms.base import REQUIRED, Algorithm
 from recoup.algorithms.registry import ALGORITHMS, algorithm_from_json, completed
 from recoup.domain import Domain
 from recoup.inference.infer import infer
-from recoup.inference.refit import refit
+from recoup.inference.inferred import refit
 from recoup.queries.base import Array
 from recoup.testing.drive import Drive, RecordedNoise, ReplayedNoise, generator_after
 from recoup.testing.queries import named_domains, try_query

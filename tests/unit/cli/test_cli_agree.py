@@ -14,7 +14,7 @@ from recoup import Box, KMeans, PrivateKMeans, Transcript, infer, refit, release
 from recoup._random import seed_for
 from recoup.cli import output as out
 from recoup.inference.intervals import intervals
-from recoup.inference.judge import doubtful
+from recoup.inference.judge import doubts_of
 from recoup.report.result import result_of
 from recoup.report.sections import clusters
 
@@ -145,20 +145,20 @@ def noise_cluster():
 
 def test_a_cluster_without_records_is_doubted_and_one_with_many_is_not():
     transcript, inferred, centers = noise_cluster()
-    found = doubtful(transcript, centers, inferred)
+    found = doubts_of(transcript, centers, inferred).noise
     assert 0 not in found
     assert found
     assert set(found) <= {1, 2}
-    assert doubtful([transcript], centers, inferred) == found
-    assert doubtful(transcript, centers[:1], inferred) == []
-    assert doubtful(transcript, centers, None) == doubtful(transcript, None, inferred) == []
+    assert doubts_of([transcript], centers, inferred).noise == found
+    assert doubts_of(transcript, centers[:1], inferred).noise == []
+    assert doubts_of(transcript, centers, None).noise == doubts_of(transcript, None, inferred).noise == []
 
 
 def test_the_profile_says_so():
     transcript, inferred, centers = noise_cluster()
     result = result_of(transcript, centers, inferred, level=None)
     facts = clusters.content(result)
-    assert facts["doubtful"] == doubtful(transcript, centers, inferred)
+    assert facts["doubtful"] == doubts_of(transcript, centers, inferred).noise
     for cluster in facts["clusters"]:
         assert cluster["doubtful"] == (cluster["label"] in facts["doubtful"])
         assert ("may be nothing but noise: its counts do not stand out" in cluster["sentence"]) == cluster["doubtful"]

@@ -26,7 +26,7 @@ from recoup.errors import (
     ParameterError,
     UnknownColumnError,
 )
-from recoup.inference.judge import doubtful, judge
+from recoup.inference.judge import doubts_of, judge
 from recoup.privacy.mechanism import SecureNoise
 
 X = np.random.default_rng(0).normal([[0.3, 0.7]], 0.1, size=(400, 2))
@@ -95,7 +95,7 @@ def test_learnt_attributes_are_functions_of_the_transcript():
     told = {"cluster_centers_", "transcript_", "inferred_", "privacy_", "verdict_", "doubtful_"}
     assert learnt == told | {"n_features_in_"}
     assert fitted.verdict_ == judge(fitted.transcript_, None, fitted.cluster_centers_)
-    assert fitted.doubtful_ == doubtful(fitted.transcript_, fitted.cluster_centers_, None)
+    assert fitted.doubtful_ == doubts_of(fitted.transcript_, fitted.cluster_centers_, None).noise
     for name in ("labels_", "inertia_", "n_iter_"):
         assert not hasattr(fitted, name)
     assert fitted.inferred_ is None

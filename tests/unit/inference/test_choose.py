@@ -7,7 +7,7 @@ import recoup
 from recoup.errors import ParameterError
 from recoup.inference.choose import AgainstNoise, suggest_clusters
 from recoup.kernels.weighted_kmeans import weighted_inertia, weighted_kmeans
-from recoup.maxent.clusters import WeightedPoints
+from recoup.maxent.sizes import WeightedPoints
 
 
 def table(seed, k, d, n=6000, spread=0.07):

@@ -11,11 +11,19 @@ from recoup.algorithms.components import PowerPCA
 from recoup.algorithms.registry import ALGORITHMS, algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.evidence import evidence_of, reasons_against
-from recoup.inference.problem import by_algorithms, pseudo_records, support_of
+from recoup.inference.infer import by_algorithms
 from recoup.inference.record_walk import Target
-from recoup.inference.sampler import MAX_TRACE, Settings, run_chain, trace_stride, whole_parts
-from recoup.inference.support_walk import SupportTarget, SupportWalk, sample_chains_on_support
-from recoup.maxent.cells import voronoi_cells_of
+from recoup.inference.sampler import (
+    MAX_TRACE,
+    Settings,
+    SupportTarget,
+    SupportWalk,
+    run_chain,
+    sample_chains_on_support,
+    trace_stride,
+    whole_parts,
+)
+from recoup.maxent.consistency import voronoi_cells_of
 from recoup.maxent.measure import maxent
 from recoup.maxent.newton import solve
 from recoup.maxent.rows import dense_rows
@@ -121,7 +129,7 @@ def test_the_fused_sampler_has_the_same_target(delta, weight):
 def chain_of(target, seed=0, n_steps=10_000, n_records=300, **more):
     start = np.linspace(1, 2, len(target.rows))
     walk = SupportWalk(target, start, n_records=n_records, n_steps=n_steps)
-    return run_chain(walk, n_steps=n_steps, rng=np.random.default_rng(seed), **more)
+    return run_chain(walk, rng=np.random.default_rng(seed), **more)
 
 
 @pytest.fixture
@@ -285,12 +293,12 @@ def test_support_and_trust_are_those_of_the_algorithms():
         released(recoup.KMeans(n_clusters=2, n_rounds=2), seed=1),
     )
     evidence = evidence_of([pca, clusters])
-    points = support_of(evidence, 101, 3000.0, np.random.default_rng(0))
+    points = evidence.support(101, 3000.0, np.random.default_rng(0))
     assert points.shape == (101, 2)
     assert BOX.contains(points).all()
     wanted = PowerPCA(n_components=1).pseudo_records
-    assert pseudo_records(evidence_of(pca)) == wanted
-    assert pseudo_records(evidence) == (wanted + 10.0) / 2
+    assert evidence_of(pca).pseudo_records == wanted
+    assert evidence.pseudo_records == (wanted + 10.0) / 2
     expected = algorithm_from_json(pca.algorithm).support(pca.context, pca.rounds, 50, np.random.default_rng(0))
     np.testing.assert_array_equal(points[:50], BOX.clip(expected))
 

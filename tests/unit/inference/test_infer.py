@@ -95,7 +95,7 @@ def test_raw_values_are_an_option_of_the_sampler():
 
 
 def test_a_huge_table_is_sampled_with_weighted_points(monkeypatch):
-    monkeypatch.setattr("recoup.inference.record_walk.MAX_LATENT_RECORDS", 500)
+    monkeypatch.setattr("recoup.inference.record_walk.MAX_LATENT", 500)
     transcript = released()
     inferred = recoup.infer(transcript, "mcmc", random_state=0)
     assert inferred.n_records == pytest.approx(3000, rel=0.1)

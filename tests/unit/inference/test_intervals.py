@@ -13,7 +13,7 @@ from recoup.errors import ParameterError
 from recoup.inference.intervals import _model_errors, intervals, withheld_from
 from recoup.inference.simulate import clumped, draws_for, error_at, over_simulated, simulated_rounds
 from recoup.kernels.weighted_kmeans import weighted_kmeans
-from recoup.maxent.clusters import WeightedPoints
+from recoup.maxent.sizes import WeightedPoints
 from recoup.queries.cells import VoronoiQuery
 
 PLACES = np.array([[20.0, -1.0], [80.0, 1.0], [50.0, 3.0]])

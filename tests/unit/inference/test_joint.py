@@ -11,9 +11,8 @@ from joint_cases import MAKERS, MIDDLES, K, loss, registered, released, table  #
 import recoup
 from recoup.errors import ParameterError
 from recoup.inference.evidence import evidence_of
-from recoup.inference.problem import problem_of
-from recoup.maxent.measure import maxent
-from recoup.maxent.readings import base_looks, has_means, infer_measure
+from recoup.inference.infer import problem_of
+from recoup.maxent.measure import base_looks, by_cells, has_means, maxent
 from recoup.queries.counts import GridQuery, HistogramQuery
 
 
@@ -150,7 +149,7 @@ def test_the_joint_path_is_for_several_releases_only():
     """One release is read exactly as before there were several."""
     part = released("grid")
     evidence = evidence_of(part)
-    alone = infer_measure(evidence.context, evidence.rounds, np.random.default_rng(0), n_points=1000)
+    alone = maxent(by_cells(evidence.context, evidence.rounds, np.random.default_rng(0), n_points=1000))
     inferred = recoup.infer(part, random_state=0, n_points=1000)
     np.testing.assert_array_equal(alone.weights, inferred.weights)
     joint = maxent(problem_of(evidence_of([part, released("grid", seed=1)]), np.random.default_rng(0), n_points=1000))

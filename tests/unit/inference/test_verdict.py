@@ -14,14 +14,13 @@ import recoup
 from recoup import Box, GridKMeans, KMeans, L1Ball, PrivateKMeans, infer, release
 from recoup.cli.app import app
 from recoup.errors import DoubtfulResult
-from recoup.inference.diagnostics import expected_answer
+from recoup.inference.diagnostics import expected_answer, log_probability_of_size, log_probability_of_sum
 from recoup.inference.evidence import evidence_of
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import judge, predicted_last_round
-from recoup.inference.misfit import log_chance_of_size, log_chance_of_sum
 from recoup.inference.verdict import Reason, Verdict
 from recoup.maxent.measure import total_of
-from recoup.maxent.records import Records, records_of
+from recoup.maxent.sizes import Records, records_of
 from recoup.report.write import write_report
 
 FALSE_ALARM = 1e-6  # of each statistical assertion in this file
@@ -136,7 +135,7 @@ def test_chance_is_not_understated(law, n):
     rng, draws = np.random.default_rng(n), 20_000
     scales = np.geomspace(0.1, 3.0, n)[:, None] * np.ones(draws)
     noise = rng.laplace(size=(n, draws)) if law == "laplace" else rng.normal(size=(n, draws))
-    for chance in (log_chance_of_sum, log_chance_of_size):
+    for chance in (log_probability_of_sum, log_probability_of_size):
         found = chance(noise * scales, scales, law)
         assert (found <= 0).all()
         for level in (0.1, 0.01, 0.001):
@@ -144,7 +143,7 @@ def test_chance_is_not_understated(law, n):
             # The other half: noise that is half as large again as was claimed would be seen.
             if level == 0.01:
                 grown = chance(1.5 * noise * scales, scales, law)
-                bound = chance is log_chance_of_sum and law == "laplace" and n > 1  # which leaves room
+                bound = chance is log_probability_of_sum and law == "laplace" and n > 1  # which leaves room
                 assert bound or rare(int((grown < np.log(level)).sum()), draws, level)
 
 

@@ -14,9 +14,9 @@ from recoup import AdaptiveKMeans, Box, L1Ball, L2Ball, PrivateKMeans, release
 from recoup.algorithms.kmeans.adaptive import plan_stages
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.maxent import correction
-from recoup.maxent.clusters import WeightedPoints
 from recoup.maxent.correction import corrected, expected_error, misfit_of, solved_and_settled
-from recoup.maxent.measure import Measure
+from recoup.maxent.sizes import WeightedPoints
+from recoup.maxent.support import Measure
 from recoup.privacy.mechanism import MECHANISMS
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery

@@ -7,8 +7,7 @@ from cases import domains, extreme_rows
 from recoup import Box, GridKMeans, L1Ball, infer, release
 from recoup.curator.source import open_source
 from recoup.maxent.fine_grid import blocks_of_cells, coarse_cells, reachable_cells
-from recoup.maxent.measure import observations
-from recoup.maxent.readings import infer_measure
+from recoup.maxent.measure import by_cells, maxent, observations
 from recoup.queries.counts import GridQuery
 
 
@@ -86,7 +85,7 @@ def test_many_cells_in_many_columns_are_explained(kind):
         noise="simulated",
     )
     assert transcript.rounds[0].query.size == 5**8
-    measure = infer_measure(transcript.context, transcript.rounds, rng, n_points=2000)
+    measure = maxent(by_cells(transcript.context, transcript.rounds, rng, n_points=2000))
     blocks, observed, scales, _ = observations(transcript.context, transcript.rounds, measure.points, 20_000.0)
     assert sum(block.shape[1] for block in blocks) == len(observed) == len(scales) <= 600
     assert (scales > 0).all()

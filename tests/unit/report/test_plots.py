@@ -14,8 +14,8 @@ from recoup.domain import Box
 from recoup.driver import release
 from recoup.errors import ParameterError
 from recoup.inference.infer import infer
+from recoup.inference.inferred import refit
 from recoup.inference.intervals import Intervals
-from recoup.inference.refit import refit
 from recoup.privacy.statement import NOT_PRIVATE
 from recoup.transcript.transcript import Transcript
 

@@ -18,10 +18,10 @@ import numpy as np
 from recoup.algorithms.kmeans.base import ClusteringAlgorithm
 from recoup.errors import ParameterError
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
-from recoup.maxent.cells import noisy_means_of
-from recoup.maxent.clusters import without_doubtful_clusters
-from recoup.maxent.measure import Measure, total_of, weighted_quantile
-from recoup.maxent.readings import infer_measure
+from recoup.maxent.consistency import noisy_means_of
+from recoup.maxent.measure import by_cells, maxent, total_of, weighted_quantile
+from recoup.maxent.sizes import without_doubtful_clusters
+from recoup.maxent.support import Measure
 from recoup.queries.base import MAX_SIZE, Array, Query, check_size, of_kind
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
@@ -79,7 +79,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
             query = _first_look(context, self.n_clusters, n, stage.share)
         else:
             settling = stage.settles
-            measure = infer_measure(
+            problem = by_cells(
                 context,
                 rounds,
                 rng,
@@ -87,6 +87,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
                 n_passes=1 if settling else 2,
                 n_settling=_n_settling(stages[: len(rounds)]),
             )
+            measure = maxent(problem)
             if stage.kind == "counts":
                 query = VoronoiQuery(centers=_kmeans(measure, stage.n_cells, 2, rng), sums="none")
             else:
@@ -115,7 +116,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
             raise ParameterError("there is no estimate before the first round.")
         rng = np.random.default_rng(0)
         n_settling = self.settling(context, rounds)
-        measure = infer_measure(context, rounds, rng, n_points=_POINTS_BETWEEN, n_settling=n_settling)
+        measure = maxent(by_cells(context, rounds, rng, n_points=_POINTS_BETWEEN, n_settling=n_settling))
         weights = without_doubtful_clusters(rounds, measure.points, measure.weights, self.n_clusters, rng)
         return context.domain.clip(_kmeans(replace(measure, weights=weights), self.n_clusters, 10, rng))
 

@@ -19,7 +19,7 @@ from recoup.algorithms.base import Algorithm, column_names
 from recoup.domain import Domain, unclipped_points, uniform_points
 from recoup.errors import ParameterError
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
-from recoup.maxent.clusters import without_doubtful_clusters
+from recoup.maxent.sizes import without_doubtful_clusters
 from recoup.queries.base import MAX_SIZE, Array
 from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context

@@ -12,7 +12,7 @@ import numpy as np
 from recoup._validate import whole_number
 from recoup.algorithms.kmeans.base import ClusteringAlgorithm, spread_centers
 from recoup.errors import ParameterError
-from recoup.maxent.cells import voronoi_cells_of
+from recoup.maxent.consistency import voronoi_cells_of
 from recoup.queries.base import Array, check_size
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context, Request

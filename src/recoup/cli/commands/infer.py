@@ -84,7 +84,7 @@ def infer(
     from recoup.algorithms.base import column_names
     from recoup.inference.evidence import joint_privacy
     from recoup.inference.infer import infer as read
-    from recoup.inference.judge import doubtful, judge
+    from recoup.inference.judge import doubts_of, judge
     from recoup.report.sections.answer import answer_of, has_clusters, inferred_in_short, named_answer, warnings_of
     from recoup.transcript.transcript import Transcript
 
@@ -124,7 +124,7 @@ def infer(
         answers.append(_Answer(path, item, values, named))
     centers = None if first is None else np.array(answers[released.index(first)].values)
     columns = column_names(released[0].context.domain)
-    doubts = doubtful(released, centers, inferred)
+    doubts = doubts_of(released, centers, inferred).noise
     diagnostics = {} if inferred.diagnostics is None else inferred.diagnostics.to_json()
     privacy = joint_privacy(released)
     files: list[Path] = []

@@ -14,10 +14,9 @@ from recoup.algorithms.base import Algorithm, ImportedAlgorithm, column_names
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import TranscriptFormatError
 from recoup.inference.evidence import evidence_of, reasons_against
-from recoup.inference.inferred import InferredDataset
-from recoup.inference.refit import refit
-from recoup.maxent.clusters import WeightedPoints
+from recoup.inference.inferred import InferredDataset, refit
 from recoup.maxent.measure import weighted_quantile
+from recoup.maxent.sizes import WeightedPoints
 from recoup.queries.base import Array
 from recoup.report.html import Markup, element, figure, folded, section, table
 from recoup.report.result import Json

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.inference.judge import doubtful
+from recoup.inference.judge import doubts_of
 from recoup.maxent.measure import weighted_quantile
 from recoup.queries.base import Array
 from recoup.report.html import Markup, band, count, element, in_units, join, legend, listed, mark, section, share, track
@@ -25,7 +25,7 @@ def content(result: Result) -> Json:
     shown = result.shown
     n_rows = min(_MOST_ROWS, max(3, _MOST_ROWS_IN_ALL // len(shown.clusters)))
     # Without inferred data the maximum-entropy data says which cells belong to which centre.
-    doubts = doubtful(result.transcript, result.centers, result.population)
+    doubts = doubts_of(result.transcript, result.centers, result.population).noise
     rows = {int(k): _rows(result, int(k), whole) for k in shown.clusters}
     for i, of in enumerate(whole):
         of["axis"] = _axis(of["axis"], [of_cluster[i] for of_cluster in rows.values()])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from recoup import Box, GridKMeans, KMeans, PrivateKMeans, infer, refit, release
-from recoup.maxent.clusters import Clusters, WeightedPoints, sizes_by_counts, without_doubtful_clusters
+from recoup.maxent.sizes import Clusters, WeightedPoints, sizes_by_counts, without_doubtful_clusters
 from recoup.privacy.mechanism import MECHANISMS
 
 

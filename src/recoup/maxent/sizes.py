@@ -1,0 +1,222 @@
+"""What noisy counts tell: how many records there are in all, how many in each cluster, and which may be noise.
+
+Every round whose counts add up to the number of records tells it once more, without bias; it costs nothing, since only
+what was released is read.
+
+Where bounds are wide, most cells are empty, and their noisy counts, kept from being negative, leave a little mass far
+from everything. To k-means such mass is worth a centre of its own. So the size of a small cluster is estimated once
+more, without bias: by the sum of the noisy counts of its cells, the negative ones included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import floor, log10
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recoup.kernels.weighted_kmeans import weighted_kmeans
+from recoup.maxent.fine_grid import reachable_cells
+from recoup.queries.base import Array
+from recoup.queries.cells import VoronoiQuery, as_cells
+from recoup.queries.counts import as_grid
+from recoup.transcript.context import Context
+from recoup.transcript.round import Round
+
+_HALF_WIDTH = 1.645  # standard deviations on each side of an estimate: nine times in ten the truth lies between
+_NONE = 3.0  # standard deviations: an estimate below this many might be of an empty table
+_SMALL = 0.1  # of an equal part of the records: larger clusters are never doubted
+_FALSE_ALARM = 0.01  # that any cell of an empty table stands out in a round
+_RESTARTS = 4
+_DEVIATIONS = 4.0  # the place was chosen because its noise is large, among as many places as there are cells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """An unbiased estimate of the number of records; it may be negative where there are few.
+
+    Attributes:
+        estimate: the number.
+        deviation: its standard deviation, which follows from the noise alone.
+
+    >>> Records(estimate=42_913.0, deviation=180.0).sentence
+    'rests on about 42,900 records (42,600 to 43,200)'
+    >>> Records(estimate=31.0, deviation=40.0).sentence
+    'rests on a number of records that cannot be told from none (0 to 97)'
+    """
+
+    estimate: float
+    deviation: float
+
+    @property
+    def low(self) -> float:
+        """The lower end of the 90% interval, at least 0."""
+        return max(self.estimate - _HALF_WIDTH * self.deviation, 0.0)
+
+    @property
+    def high(self) -> float:
+        """The upper end of the 90% interval, at least 0."""
+        return max(self.estimate + _HALF_WIDTH * self.deviation, 0.0)
+
+    @property
+    def could_be_none(self) -> bool:
+        """Whether the counts of an empty table might look like this."""
+        return self.estimate < _NONE * self.deviation
+
+    @property
+    def sentence(self) -> str:
+        """The estimate with its interval, in words, without digits that mean nothing."""
+        if self.could_be_none:
+            return f"rests on a number of records that cannot be told from none (0 to {self.high:,.0f})"
+        step = 10.0 ** max(floor(log10(max(self.deviation, 1.0))), 0)
+        about, low, high = (round(value / step) * step for value in (self.estimate, self.low, self.high))
+        return f"rests on about {about:,.0f} records ({low:,.0f} to {high:,.0f})"
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value."""
+        names = ("estimate", "deviation", "low", "high", "could_be_none", "sentence")
+        return {name: getattr(self, name) for name in names}
+
+
+def records_of(context: Context, rounds: Sequence[Round]) -> Records | None:
+    """Estimate the number of records from all counts that add up to it, each total weighted by its precision.
+
+    Args:
+        context: the terms of the release.
+        rounds: queries with their noisy answers.
+
+    Returns:
+        The estimate, without bias; none where no round counts all records.
+
+    Guarantees: reads nothing but its arguments, so it costs no privacy.
+
+    >>> from recoup import Box, KMeans, release
+    >>> terms = {"domain": Box([0], [1]), "noise": "simulated", "random_state": 0}
+    >>> transcript = release(KMeans(n_clusters=2), [[0.3]] * 4000, epsilon=1, **terms)
+    >>> records_of(transcript.context, transcript.rounds).sentence
+    'rests on about 3,982 records (3,967 to 3,997)'
+    """
+    weighted = precision = 0.0
+    for answered in rounds:
+        for block, part in answered.query.sensitivity(context.domain).parts():
+            if block.total is None:
+                continue
+            values, scales = answered.noisy[part], answered.scales[part]
+            if grid := as_grid(answered.query):
+                reachable = reachable_cells(grid, context.domain)
+                values, scales = values[reachable], scales[reachable]
+            estimate = values.sum() / block.total
+            variance = answered.noise.deviation(1.0) ** 2 * float((scales**2).sum()) / block.total**2
+            weighted += estimate / variance
+            precision += 1.0 / variance
+    if precision == 0.0:
+        return None
+    return Records(estimate=float(weighted / precision), deviation=float(precision**-0.5))
+
+
+# ---------------------------------------------------------------- by cluster
+
+
+class WeightedPoints(NamedTuple):
+    """Points (m, d) of the unit domain, and the (m,) records that each stands for."""
+
+    points: Array
+    weights: Array
+
+
+class Clusters:
+    """Inferred data by cluster: a point belongs to the nearest of (K, d) centres of the unit domain."""
+
+    def __init__(self, centers: Array, data: WeightedPoints) -> None:
+        self.n, (self.points, self.weights) = len(centers), data
+        self._nearest = VoronoiQuery(centers=centers, sums="none")
+        self.labels = self._nearest.cells(self.points)
+
+    @property
+    def sizes(self) -> Array:
+        """(K,) records in each."""
+        return np.asarray(np.bincount(self.labels, weights=self.weights, minlength=self.n), dtype=np.float64)
+
+    def of_cells(self, cells: NDArray[np.int64], middles: Array) -> tuple[NDArray[np.int64], Array]:
+        """The cluster of each cell, given the cell of each point: that of most of its records, else of its middle.
+
+        And the (n_cells, K) records by cell and cluster.
+        """
+        n_cells = len(middles)
+        both = np.bincount(cells * self.n + self.labels, self.weights, minlength=n_cells * self.n)
+        mass = np.asarray(both, dtype=np.float64).reshape(n_cells, self.n)
+        return np.where(mass.sum(axis=1) > 0, mass.argmax(axis=1), self._nearest.cells(middles)), mass
+
+
+def sums_by_cell(cells: NDArray[np.int64], weights: Array, values: Array, n_cells: int) -> Array:
+    """(n_cells, d) sums of weighted (m, d) values over the points of each cell."""
+    return np.stack([np.bincount(cells, weights * column, minlength=n_cells) for column in values.T], axis=1)
+
+
+class Sizes(NamedTuple):
+    """What noisy counts tell about the sizes of clusters."""
+
+    estimates: Array  # (k,) records, without bias
+    deviations: Array  # (k,) their standard deviations; infinite where no round tells
+    stands_out: NDArray[np.bool_]  # (k,) whether one cell alone holds more than the noise of all cells would explain
+
+    @property
+    def real(self) -> NDArray[np.bool_]:
+        """Which clusters noise alone would not have made."""
+        return self.stands_out | (self.estimates >= _DEVIATIONS * self.deviations)
+
+
+def sizes_by_counts(rounds: Sequence[Round], clusters: Clusters) -> Sizes:
+    """Estimate how many records are in each cluster from the noisy counts of all rounds, without bias."""
+    k = clusters.n
+    weighted, precision, stands_out = np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.bool_)
+    for answered in rounds:
+        if (query := as_cells(answered.query)) and query.n_cells > 1:
+            cells, middles = query.cells(clusters.points), query.centers
+        elif grid := as_grid(answered.query):
+            cells, middles = grid.marginal.cells(clusters.points), grid.marginal.centers()
+        else:
+            continue
+        owners, mass = clusters.of_cells(cells, middles)
+        n_cells = len(owners)
+        owns = np.zeros((n_cells, k))
+        owns[np.arange(n_cells), owners] = 1.0
+        covered = (owns * mass).sum(axis=0) / np.maximum(mass.sum(axis=0), 1e-300)
+        variances = answered.noise.deviation(float(answered.scales[0])) ** 2 * owns.sum(axis=0)
+        # Cells that lie mostly elsewhere say nothing of a small cluster.
+        usable = (variances > 0) & (covered >= 0.5)
+        weighted[usable] += (answered.noisy[:n_cells] @ owns)[usable] / variances[usable]
+        precision[usable] += 1.0 / variances[usable]
+        limit = answered.noise.largest(n_cells, _FALSE_ALARM) * float(answered.scales[0])
+        stands_out |= usable & (owns[answered.noisy[:n_cells] > limit].sum(axis=0) > 0)
+    known = precision > 0
+    estimates = np.divide(weighted, precision, out=np.zeros(k), where=known)
+    deviations = np.divide(1.0, np.sqrt(precision), out=np.full(k, np.inf), where=known)
+    return Sizes(estimates, deviations, stands_out)
+
+
+def without_doubtful_clusters(
+    rounds: Sequence[Round], points: Array, weights: Array, n_clusters: int, rng: np.random.Generator
+) -> Array:
+    """The weights of a measure without the mass of small clusters whose size cannot be told from noise."""
+    weights = np.array(weights)
+    small = _SMALL * float(weights.sum()) / n_clusters
+    for _ in range(n_clusters + 2):
+        kept = np.flatnonzero(weights > 0)
+        if len(kept) <= n_clusters:
+            break
+        clustering = weighted_kmeans(
+            points[kept], weights[kept], n_clusters, n_restarts=_RESTARTS, rng=rng, max_iterations=60, tolerance=1e-4
+        )
+        clusters = Clusters(clustering.centers, WeightedPoints(points, weights))
+        doubted = np.flatnonzero(clusters.sizes < small)
+        if len(doubted) in (0, n_clusters):
+            break
+        noise = doubted[~sizes_by_counts(rounds, clusters).real[doubted]]
+        if len(noise) == 0:
+            break
+        weights[np.isin(clusters.labels, noise)] = 0.0
+    return weights
