@@ -14,7 +14,7 @@ from recoup import Box, KMeans, PrivateKMeans, Transcript, infer, refit, release
 from recoup._random import seed_for
 from recoup.cli import output as out
 from recoup.inference.intervals import intervals
-from recoup.inference.judge import doubts_of
+from recoup.inference.judge import Doubts, doubts_of
 from recoup.report.result import result_of
 from recoup.report.sections import clusters
 
@@ -167,7 +167,7 @@ def test_the_profile_says_so():
 def test_commands_name_doubtful_clusters(folder, monkeypatch):
     assert read("cluster", "t.csv", *GIVEN, "-o", "out")["doubtful"] == []
     for reader in ("inference.judge", "estimators.kmeans"):
-        monkeypatch.setattr(f"recoup.{reader}.doubtful", lambda *_: [1, 3])
+        monkeypatch.setattr(f"recoup.{reader}.doubts_of", lambda *_: Doubts(noise=[1, 3], shared=[]))
     for words in (("cluster", "t.csv", *GIVEN), ("infer", "out/transcript.json")):
         assert "clusters 1 and 3 may be nothing but noise." in run(*words).stderr
         assert read(*words)["doubtful"] == [1, 3]
