@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from recoup import testing
     from recoup.algorithms.components import CovariancePCA, PowerPCA
     from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
-    from recoup.algorithms.kmeans.grid import GridKMeans
-    from recoup.algorithms.kmeans.hybrid import HybridKMeans
+    from recoup.algorithms.kmeans.grid import GridKMeans, HybridKMeans
     from recoup.algorithms.kmeans.lloyd import KMeans
     from recoup.algorithms.logistic import LogisticRegression
     from recoup.algorithms.mixture import GaussianMixture
@@ -36,7 +35,7 @@ _HOMES = {
     "AdaptiveKMeans": "recoup.algorithms.kmeans.adaptive",
     "GridKMeans": "recoup.algorithms.kmeans.grid",
     "GaussianMixture": "recoup.algorithms.mixture",
-    "HybridKMeans": "recoup.algorithms.kmeans.hybrid",
+    "HybridKMeans": "recoup.algorithms.kmeans.grid",
     "KMeans": "recoup.algorithms.kmeans.lloyd",
     "LogisticRegression": "recoup.algorithms.logistic",
     "CovariancePCA": "recoup.algorithms.components",

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from recoup.algorithms.kmeans.base import spread_centers
+from recoup.algorithms.kmeans.lloyd import spread_centers
 from recoup.domain import Array, Box
 from recoup.errors import DoubtfulResult
 from recoup.estimators import PrivateKMeans

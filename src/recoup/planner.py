@@ -14,15 +14,24 @@ from math import sqrt
 
 import numpy as np
 
-from recoup._validate import positive_number, whole_number
+from recoup._validate import whole_number
 from recoup.algorithms.kmeans.adaptive import plan_stages
-from recoup.algorithms.kmeans.grid import ChosenGrid, GridKMeans, Rule, check_possible, choose_grid
-from recoup.algorithms.kmeans.hybrid import TYPICAL_OFFSET, HybridKMeans, choose_rounds, lloyd_request
+from recoup.algorithms.kmeans.grid import (
+    TYPICAL_OFFSET,
+    ChosenGrid,
+    GridKMeans,
+    HybridKMeans,
+    Rule,
+    check_possible,
+    choose_grid,
+    choose_rounds,
+    lloyd_request,
+)
 from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.errors import ParameterError
 from recoup.privacy.price import Price, epsilon_of_rho
 from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery, as_cells
+from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context, Request
 from recoup.transcript.quote import quote
 
@@ -127,19 +136,10 @@ def plan_lloyd(context: Context, *, n_clusters: int, n_rounds: int = 5) -> Plan:
     (10.0, 1.0, True)
     """
     algorithm = KMeans(n_clusters=n_clusters, n_rounds=n_rounds)
-    k, n = algorithm.n_clusters, context.n_records
-    shape = {"n_clusters": k, "n_columns": context.domain.n_columns}
+    k, d, n = algorithm.n_clusters, context.domain.n_columns, context.n_records
     # The algorithm's own first request draws initial centres, which takes long for many clusters and changes nothing.
-    query, half = VoronoiQuery(centers=np.zeros((k, context.domain.n_columns))), Fraction(1, 2)
-    request = Request(query=query, share=Fraction(1, algorithm.n_rounds), split={"count": half, "sum": half})
-    each = planned_round(context, request)
-    displacement = suggested = None
-    if n is not None:
-        count, total = (context.noise.deviation(scale or 0.0) for scale in (each.count_scale, each.sum_scale))
-        displacement = expected_error(n_records=n, count_deviation=count, sum_deviation=total, **shape)
-        if context.budget_measure == "pure":
-            epsilon = float(context.epsilon) / context.records_per_person
-            suggested = suggested_rounds(epsilon=epsilon, n_records=n, **shape)
+    each = planned_round(context, algorithm.request(np.zeros((k, d))))
+    displacement = None if each.center_deviation is None else k * d * each.center_deviation**2
     rounds_words = "1 round" if algorithm.n_rounds == 1 else f"{algorithm.n_rounds} rounds"
     return Plan(
         context=context,
@@ -148,8 +148,8 @@ def plan_lloyd(context: Context, *, n_clusters: int, n_rounds: int = 5) -> Plan:
         n_clusters=k,
         expected_displacement=displacement,
         expected_excess=None if displacement is None or n is None else displacement * n / k,
-        suggested_rounds=suggested,
-        notes=weakness_notes(context, k),
+        suggested_rounds=_suggested_rounds(context, k),
+        notes=_weakness_notes(context, k),
     )
 
 
@@ -171,7 +171,7 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
     (0.003, True)
     """
     d, n_clusters = context.domain.n_columns, whole_number(n_clusters, "n_clusters")
-    expected, notes = None, unknown_notes(context, n_clusters)
+    expected, notes = None, _unknown_notes(context, n_clusters)
     if context.n_records is None:
         notes = (
             f"No number of records was declared, so the first round asks for it, and the others depend on the answer: "
@@ -213,8 +213,7 @@ def plan_grid(context: Context, *, n_clusters: int, rule: Rule = "eugkm") -> Pla
         n_clusters: K.
         rule: how many cells.
 
-    Guarantees: price, noise and number of cells are those of the transcript that `recoup.release` makes with these
-    terms and this n_records.
+    Guarantees: price, noise and number of cells are those of the transcript that `recoup.release` makes.
 
     >>> from recoup.domain import Box
     >>> terms = Context(domain=Box([0] * 10, [1] * 10), epsilon=Fraction(2), n_records=100_000)
@@ -222,15 +221,14 @@ def plan_grid(context: Context, *, n_clusters: int, rule: Rule = "eugkm") -> Pla
     >>> plan.rounds[0].n_cells, plan.notes
     (1048576, ('The grid is lowered from 5 bins a column to keep to 1048576 cells.',))
     """
-    algorithm = GridKMeans(n_clusters=n_clusters, rule=rule)
-    n = _declared_records(context, "grid", algorithm.n_clusters)
-    grid = choose_grid(context, algorithm.n_clusters, n, Fraction(1), algorithm.rule)
+    k = GridKMeans(n_clusters=n_clusters, rule=rule).n_clusters
+    grid = choose_grid(context, k, _declared_records(context, "grid", k), Fraction(1), rule)
     return Plan(
         context=context,
         algorithm=f"grid: counts in {_in_words(grid)}",
-        rounds=(_counts_round(context, grid, Fraction(1)),),
-        n_clusters=algorithm.n_clusters,
-        notes=(*_grid_notes(grid), *weakness_notes(context, algorithm.n_clusters)),
+        rounds=(planned_round(context, grid.request),),
+        n_clusters=k,
+        notes=(*_grid_notes(grid), *_weakness_notes(context, k)),
     )
 
 
@@ -241,8 +239,7 @@ def plan_hybrid(context: Context, *, n_clusters: int) -> Plan:
         context: the terms of the release, with a declared number of records.
         n_clusters: K.
 
-    Guarantees: prices, noise and number of cells are those of the transcript that `recoup.release` makes with these
-    terms and this n_records.
+    Guarantees: prices, noise and number of cells are those of the transcript that `recoup.release` makes.
 
     >>> from recoup.domain import Box
     >>> terms = Context(domain=Box([0] * 3, [1] * 3), epsilon=Fraction(1), n_records=33_925)
@@ -252,7 +249,7 @@ def plan_hybrid(context: Context, *, n_clusters: int) -> Plan:
     k = HybridKMeans(n_clusters=n_clusters).n_clusters
     n = _declared_records(context, "hybrid", k)
     chosen = choose_rounds(context, k, n)
-    rounds = [_counts_round(context, chosen.grid, chosen.grid_share)]
+    rounds = [planned_round(context, chosen.grid.request)]
     words, displacement = f"hybrid: counts in {_in_words(chosen.grid)}", None
     if chosen.lloyd_share:
         request = lloyd_request(context, np.zeros((k, context.domain.n_columns)), chosen.lloyd_share)
@@ -269,8 +266,31 @@ def plan_hybrid(context: Context, *, n_clusters: int) -> Plan:
         n_clusters=k,
         expected_displacement=displacement,
         expected_excess=None if displacement is None else displacement * n / k,
-        notes=(*_grid_notes(chosen.grid), note, *weakness_notes(context, k)),
+        notes=(*_grid_notes(chosen.grid), note, *_weakness_notes(context, k)),
     )
+
+
+def planned_round(context: Context, request: Request) -> PlannedRound:
+    """Price a round as the curator would; scales that differ within a block by their mean square.
+
+    A centre is a noisy sum over a noisy count: to first order its coordinate has the variance (sum_deviation^2 +
+    (2 x 0.225)^2 count_deviation^2) / n^2 in a cluster of n = N / K records. With Laplace noise and the split of Su et
+    al., K d times that equals their 2 K^3 (d + a)^3 / (N e)^2; it is not capped by what the domain allows.
+    """
+    terms, query, of = quote(context, request), as_cells(request.query), context.noise.deviation
+    scales = {block.name: _mean_square(terms.scales[where]) for block, where in terms.sensitivity.parts()}
+    count, total = scales["count"], scales.get("sum")
+    deviation, n_cells = None, request.query.size if query is None else query.n_cells
+    if context.n_records is not None and total is not None and as_cells(query, "absolute"):
+        deviation = sqrt(of(total) ** 2 + (2.0 * TYPICAL_OFFSET * of(count)) ** 2) / (context.n_records / n_cells)
+    return PlannedRound(
+        n_cells=n_cells, price=terms.price, count_scale=count, sum_scale=total, center_deviation=deviation
+    )
+
+
+def _mean_square(scales: Array) -> float:
+    # Equal scales are returned as they are: squaring would change the last bit.
+    return float(scales[0]) if (scales == scales[0]).all() else float(np.sqrt(np.mean(scales**2)))
 
 
 def _declared_records(context: Context, algorithm: str, n_clusters: int) -> float:
@@ -288,73 +308,23 @@ def _grid_notes(grid: ChosenGrid) -> tuple[str, ...]:
     return (f"The grid is {grid.reason}.",) if grid.reason else ()
 
 
-# ---- rounds ----
-
-
-def _counts_round(context: Context, grid: ChosenGrid, share: Fraction) -> PlannedRound:
-    calibration = context.calibrated(share)
-    (weight,) = context.weights([Fraction(1)])
-    return PlannedRound(n_cells=grid.query.size, price=calibration.price, count_scale=calibration.scale / weight)
-
-
-def planned_round(context: Context, request: Request) -> PlannedRound:
-    """Price a round of counts and sums in cells as the curator would; scales that differ by their mean square."""
-    query = as_cells(request.query, "absolute", "relative")
-    if query is None:
-        raise ParameterError("only a query of counts and sums in cells has centres to plan for.")
-    terms, of = quote(context, request), context.noise.deviation
-    count_scale, sum_scale = _mean_square(terms.scales[: query.n_cells]), _mean_square(terms.scales[query.n_cells :])
-    deviation = None
-    if context.n_records is not None:
-        deviation = _center_deviation(of(count_scale), of(sum_scale), context.n_records / query.n_cells)
-    return PlannedRound(
-        n_cells=query.n_cells,
-        price=terms.price,
-        count_scale=count_scale,
-        sum_scale=sum_scale,
-        center_deviation=deviation,
-    )
-
-
-def expected_error(
-    *, n_clusters: int, n_columns: int, n_records: int, count_deviation: float, sum_deviation: float
-) -> float:
-    """Expect the squared distance by which noise moves all centres of a round, columns scaled to [-1, 1].
-
-    A centre is a noisy sum over a noisy count. To first order its coordinate has the variance (sum_deviation^2 +
-    (2 x 0.225)^2 count_deviation^2) / n^2 in a cluster of n = N / K records; this is added up over K centres and d
-    coordinates. Times N / K it is the expected rise of the within-cluster sum of squares. With Laplace noise and the
-    split of Su et al. it equals their 2 K^3 (d + a)^3 / (N e)^2; it is not capped by what the domain allows.
-    """
-    deviation = _center_deviation(count_deviation, sum_deviation, n_records / n_clusters)
-    return n_clusters * n_columns * deviation**2
-
-
-def suggested_rounds(*, epsilon: float, n_clusters: int, n_columns: int, n_records: int) -> int:
+def _suggested_rounds(context: Context, n_clusters: int) -> int | None:
     """How many rounds Su et al. would take: as many as keep a round useful, between 2 and 7.
 
     The smallest useful budget of a round is sqrt(500 K^3 (d + a)^3) / N, a = (4 d 0.225^2)^(1/3).
     """
-    positive_number(epsilon, "epsilon")
-    n_records = whole_number(n_records, "n_records")
-    count_weight = float((4.0 * n_columns * TYPICAL_OFFSET**2) ** (1.0 / 3.0))
-    smallest = sqrt(500.0 * n_clusters**3 * (n_columns + count_weight) ** 3) / n_records
+    if context.n_records is None or context.budget_measure != "pure":
+        return None
+    d, epsilon = context.domain.n_columns, float(context.epsilon) / context.records_per_person
+    count_weight = float((4.0 * d * TYPICAL_OFFSET**2) ** (1.0 / 3.0))
+    smallest = sqrt(500.0 * n_clusters**3 * (d + count_weight) ** 3) / context.n_records
     return int(min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, epsilon // smallest)))
-
-
-def _center_deviation(count_deviation: float, sum_deviation: float, per_cell: float) -> float:
-    return sqrt(sum_deviation**2 + (2.0 * TYPICAL_OFFSET * count_deviation) ** 2) / per_cell
-
-
-def _mean_square(scales: Array) -> float:
-    # Equal scales are returned as they are: squaring would change the last bit.
-    return float(scales[0]) if (scales == scales[0]).all() else float(np.sqrt(np.mean(scales**2)))
 
 
 # ---- what the adaptive algorithm loses ----
 
 
-def weakness_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
+def _weakness_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
     """The warning that goes with too few records for any prediction; nothing elsewhere, and without a declared N."""
     if context.n_records is None:
         return ()
@@ -368,9 +338,9 @@ def weakness_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
     )
 
 
-def unknown_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
+def _unknown_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
     """Why nothing can be said of the adaptive algorithm's loss before it is run; nothing where something can."""
-    n, d, weak = context.n_records, context.domain.n_columns, weakness_notes(context, n_clusters)
+    n, d, weak = context.n_records, context.domain.n_columns, _weakness_notes(context, n_clusters)
     if n is None or weak:
         return weak
     reasons = [

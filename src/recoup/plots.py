@@ -12,8 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from recoup.algorithms.kmeans.base import paired
-from recoup.algorithms.kmeans.lloyd import KMeans
+from recoup.algorithms.kmeans.lloyd import KMeans, paired
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.domain import Array
 from recoup.errors import ParameterError

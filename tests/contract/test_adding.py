@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from recoup import Box, PrivateKMeans, Transcript, infer, refit, register, release
-from recoup.algorithms.kmeans.base import ClusteringAlgorithm
+from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm
 from recoup.algorithms.registry import ALGORITHMS, ENTRIES, Entry
 from recoup.cli.app import app
 from recoup.custom import Block, Request, Sensitivity, SimpleQuery

@@ -10,8 +10,7 @@ from cases import context, domains
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.components import CovariancePCA, PowerPCA
 from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
-from recoup.algorithms.kmeans.grid import GridKMeans
-from recoup.algorithms.kmeans.hybrid import HybridKMeans
+from recoup.algorithms.kmeans.grid import GridKMeans, HybridKMeans
 from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.algorithms.logistic import LogisticRegression
 from recoup.algorithms.mixture import GaussianMixture

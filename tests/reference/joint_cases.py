@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import recoup
-from recoup.algorithms.kmeans.base import spread_centers
+from recoup.algorithms.kmeans.lloyd import spread_centers
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.kernels.weighted_kmeans import weighted_inertia
 from recoup.queries.counts import HistogramQuery

@@ -6,19 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from su_et_al import best_split_error
+from su_et_al import TYPICAL_OFFSET, best_split_error, expected_error
 
 from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.domain import DOMAINS
 from recoup.driver import release
-from recoup.errors import ParameterError
-from recoup.planner import (
-    TYPICAL_OFFSET,
-    expected_error,
-    plan_lloyd,
-    planned_round,
-    suggested_rounds,
-)
+from recoup.errors import RecoupError
+from recoup.planner import plan_lloyd, planned_round
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context, Request
@@ -103,10 +97,12 @@ def test_without_a_declared_number_nothing_is_expected():
 
 
 def test_suggested_rounds_stay_between_two_and_seven():
-    assert suggested_rounds(epsilon=1e-3, n_clusters=15, n_columns=2, n_records=5000) == 2
-    assert suggested_rounds(epsilon=100, n_clusters=2, n_columns=2, n_records=10**6) == 7
-    with pytest.raises(ParameterError, match="epsilon"):
-        suggested_rounds(epsilon=float("nan"), n_clusters=2, n_columns=2, n_records=10)
+    few = terms(n_columns=2, epsilon="0.001", n_records=5000)
+    assert plan_lloyd(few, n_clusters=15).suggested_rounds == 2
+    many = terms(n_columns=2, epsilon="100", n_records=10**6)
+    assert plan_lloyd(many, n_clusters=2).suggested_rounds == 7
+    with pytest.raises(RecoupError, match="epsilon"):
+        Context(domain=many.domain, epsilon=float("nan"), n_records=10)
 
 
 def test_many_clusters_are_planned_at_once():
@@ -119,10 +115,11 @@ def test_relative_sums_are_planned_by_their_radii():
     assert planned_round(terms(epsilon="1"), request).sum_scale == pytest.approx(0.2, rel=1e-9)
 
 
-def test_only_cells_with_sums_can_be_planned():
+def test_a_round_of_counts_alone_has_no_centres_to_plan_for():
     request = Request(query=GridQuery(sides=(2, 2, 2)), share=Fraction(1), split={"count": Fraction(1)})
-    with pytest.raises(ParameterError, match="counts and sums"):
-        planned_round(terms(), request)
+    planned = planned_round(terms(epsilon="1", n_records=100), request)
+    assert (planned.n_cells, planned.sum_scale, planned.center_deviation) == (8, None, None)
+    assert planned.count_scale == pytest.approx(1.0, rel=1e-9)
 
 
 @pytest.mark.parametrize("n_columns", [1, 3, 6])

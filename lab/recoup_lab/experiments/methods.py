@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from recoup.algorithms.kmeans.base import spread_centers
+from recoup.algorithms.kmeans.lloyd import spread_centers
 from recoup.algorithms.registry import choices
 from recoup.domain import Array
 from recoup.errors import ParameterError

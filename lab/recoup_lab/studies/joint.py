@@ -22,8 +22,8 @@ from scipy.stats import t as student
 from sklearn.cluster import KMeans as PlainKMeans
 
 import recoup
-from recoup.algorithms.kmeans.base import spread_centers
 from recoup.algorithms.kmeans.grid import records_known, total_request
+from recoup.algorithms.kmeans.lloyd import spread_centers
 from recoup.queries.base import Array
 from recoup.queries.counts import HistogramQuery
 from recoup.transcript.context import Context, Request

@@ -144,11 +144,7 @@ class SimpleAlgorithm(FieldsAsJson, Algorithm):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedAlgorithm(Algorithm):
-    """The author of answers that were made elsewhere, by name: they can be inferred from, no more.
-
-    >>> ImportedAlgorithm(name="histograms of the survey").to_json()
-    {'type': 'elsewhere', 'name': 'histograms of the survey'}
-    """
+    """The author of answers that were made elsewhere, by name: they can be inferred from, no more."""
 
     name: str = "an algorithm that ran elsewhere"
 
@@ -164,18 +160,18 @@ class ImportedAlgorithm(Algorithm):
 
     def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
         """Refused: nobody here knows what it would make of its answers."""
-        raise ParameterError(
-            f"{self.name} ran elsewhere and has no answer of its own here: use the inferred data set itself."
-        )
+        raise ParameterError(f"{self.name} ran elsewhere and has no answer here: use the inferred data set itself.")
+
+
+def last_of(rounds: Sequence[Round]) -> Round:
+    """The last round; refused where there is none to answer from."""
+    if not rounds:
+        raise ParameterError("there is no answer before the first round.")
+    return rounds[-1]
 
 
 def column_names(domain: Domain) -> list[str]:
-    """A name for each column, also where the table has none.
-
-    >>> from recoup.domain import Box
-    >>> column_names(Box([0, 0], [1, 1]))
-    ['column 0', 'column 1']
-    """
+    """A name for each column, also where the table has none."""
     return list(domain.columns or (f"column {j}" for j in range(domain.n_columns)))
 
 

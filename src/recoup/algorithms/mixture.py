@@ -16,7 +16,7 @@ from scipy.special import gammainc, gammaincc
 
 from recoup._validate import whole_number
 from recoup.algorithms.base import Algorithm, column_names
-from recoup.algorithms.kmeans.base import spread_centers
+from recoup.algorithms.kmeans.lloyd import spread_centers
 from recoup.domain import uniform_points
 from recoup.errors import ParameterError
 from recoup.queries.base import MAX_SIZE, Array, check_size, of_kind

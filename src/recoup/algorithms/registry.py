@@ -13,10 +13,8 @@ from recoup._validate import whole_number
 from recoup.algorithms.base import REQUIRED, Algorithm, ImportedAlgorithm, with_defaults
 from recoup.algorithms.components import CovariancePCA, PowerPCA
 from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
-from recoup.algorithms.kmeans.base import ClusteringAlgorithm
-from recoup.algorithms.kmeans.grid import GridKMeans
-from recoup.algorithms.kmeans.hybrid import HybridKMeans
-from recoup.algorithms.kmeans.lloyd import KMeans
+from recoup.algorithms.kmeans.grid import GridKMeans, HybridKMeans
+from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm, KMeans
 from recoup.algorithms.logistic import LogisticRegression
 from recoup.algorithms.mixture import GaussianMixture
 from recoup.errors import ParameterError, TranscriptFormatError

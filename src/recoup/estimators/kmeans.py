@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from recoup._validate import choice, whole_number
 from recoup.algorithms.base import Algorithm
-from recoup.algorithms.kmeans.base import in_order
+from recoup.algorithms.kmeans.lloyd import in_order
 from recoup.algorithms.registry import choices, clustering_named
 from recoup.curator.rivals import RIVALS, rival_of
 from recoup.curator.rivals.base import release_model

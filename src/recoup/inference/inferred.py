@@ -13,7 +13,7 @@ from recoup._files import replacing
 from recoup._random import generator
 from recoup._validate import whole_number
 from recoup.algorithms.base import ImportedAlgorithm
-from recoup.algorithms.kmeans.base import ClusteringAlgorithm
+from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.domain import Domain
 from recoup.errors import ParameterError, UnreadableFileError

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from recoup._random import generator
-from recoup.algorithms.kmeans.base import paired
+from recoup.algorithms.kmeans.lloyd import paired
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference import simulate

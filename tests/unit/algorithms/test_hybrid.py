@@ -5,15 +5,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from naive import lloyd
-from su_et_al import best_split_error
+from su_et_al import best_split_error, expected_error
 
 from recoup import Box, HybridKMeans, L1Ball, L2Ball, infer, refit, release
-from recoup.algorithms.kmeans.grid import GridKMeans, centers_of_grid, choose_grid
-from recoup.algorithms.kmeans.hybrid import best_count_part, choose_rounds, predicted_grid_error, predicted_lloyd_error
+from recoup.algorithms.kmeans.grid import (
+    GridKMeans,
+    best_count_part,
+    centers_of_grid,
+    choose_grid,
+    choose_rounds,
+    predicted_grid_error,
+    predicted_lloyd_error,
+)
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import ParameterError
-from recoup.planner import expected_error
 from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context
 
@@ -81,8 +87,8 @@ def test_the_cheaper_error_wins():
         t = terms(d, epsilon=epsilon, n_records=n)
         plan = choose_rounds(t, k, n)
         assert bool(plan.lloyd_share) == (plan.lloyd_error < plan.grid_error)
-        assert plan.grid_share + plan.lloyd_share == 1
-        assert plan.grid.query == choose_grid(t, k, n, plan.grid_share, "eugkm").query
+        assert plan.grid.share + plan.lloyd_share == 1
+        assert plan.grid.query == choose_grid(t, k, n, plan.grid.share, "eugkm").query
         transcript = release(
             HybridKMeans(n_clusters=k),
             np.zeros((9, d)),

@@ -7,8 +7,7 @@ import pytest
 from naive import lloyd
 
 from recoup import Box, KMeans, L1Ball, L2Ball, refit, release
-from recoup.algorithms.kmeans.base import in_order, spread_centers
-from recoup.algorithms.kmeans.lloyd import noisy_means
+from recoup.algorithms.kmeans.lloyd import in_order, noisy_means, spread_centers
 from recoup.errors import ParameterError
 from recoup.privacy.price import Price
 from recoup.queries.cells import VoronoiQuery

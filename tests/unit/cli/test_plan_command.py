@@ -93,3 +93,13 @@ def test_bad_plans_are_2(more):
     answer = run("plan", "--columns", "2", "-k", "2", "--epsilon", "1", *more)
     assert answer.exit_code == 2
     one_line(answer)
+
+
+@pytest.mark.parametrize("algorithm", ["adaptive", "grid", "hybrid"])
+def test_rounds_are_refused_where_the_algorithm_plans_its_own(algorithm):
+    given = ("plan", "--columns", "2", "-k", "2", "--epsilon", "1", "--n-records", "1000", "--algorithm", algorithm)
+    assert run(*given).exit_code == 0
+    answer = run(*given, "--rounds", "3")
+    assert answer.exit_code == 2
+    assert "plans its own rounds" in one_line(answer)
+    assert "--rounds" in answer.stderr

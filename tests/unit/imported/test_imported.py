@@ -7,7 +7,7 @@ import pytest
 from imported_cases import GRID, HIGH, LOW, file_of, kmeans_elsewhere, people, table
 
 import recoup
-from recoup.algorithms.kmeans.base import in_order
+from recoup.algorithms.kmeans.lloyd import in_order
 from recoup.errors import ParameterError
 from recoup.imported import imported_from_json
 from recoup.inference.intervals import intervals

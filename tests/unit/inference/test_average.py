@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import recoup
-from recoup.algorithms.kmeans.base import in_order
+from recoup.algorithms.kmeans.lloyd import in_order
 from recoup.errors import ParameterError
 
 X = np.random.default_rng(0).uniform(size=(400, 2))

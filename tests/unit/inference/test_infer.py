@@ -265,7 +265,7 @@ def test_the_papers_methods_cluster_all_that_they_inferred(method, monkeypatch):
     transcript = released(epsilon=0.1)
     inferred = recoup.infer(transcript, method, random_state=0, n_steps=2000)
     centers = recoup.refit(transcript, inferred, n_clusters=3, random_state=0)
-    monkeypatch.setattr("recoup.algorithms.kmeans.base.without_doubtful_clusters", pruned)
+    monkeypatch.setattr("recoup.algorithms.kmeans.lloyd.without_doubtful_clusters", pruned)
     np.testing.assert_array_equal(recoup.refit(transcript, inferred, n_clusters=3, random_state=0), centers)
     with pytest.raises(AssertionError):
         recoup.refit(transcript, recoup.infer(transcript, random_state=0), random_state=0)

@@ -15,8 +15,9 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from recoup.algorithms.kmeans.base import ClusteringAlgorithm
-from recoup.errors import ParameterError
+from recoup.algorithms.base import last_of
+from recoup.algorithms.kmeans.grid import TOTAL_SHARE, total_request
+from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
 from recoup.maxent.consistency import noisy_means_of
 from recoup.maxent.measure import by_cells, maxent, total_of, weighted_quantile
@@ -28,7 +29,6 @@ from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
 
-_TOTAL_SHARE = Fraction(2, 100)
 _GRID_SHARE = Fraction(40, 100)
 _MARGINALS_SHARE = Fraction(20, 100)
 _MANY_MARGINALS_SHARE = Fraction(5, 100)  # in many columns a product of marginals tells little of where records are
@@ -67,41 +67,30 @@ class AdaptiveKMeans(ClusteringAlgorithm):
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
         """The next stage's query: total, first look, counts, sums; none after the last."""
         check_size(self.n_clusters * (1 + context.domain.n_columns))
-        if not rounds:
-            _check_affordable(context)
+        if not rounds:  # what the smallest shares could not represent is refused before anything is spent
+            context.weights([_COUNT_PART, 1 - _COUNT_PART])
+            context.calibrated(TOTAL_SHARE)
         stages, n = self._stages(context, rounds)
         if len(rounds) >= len(stages):
             return None
         stage = stages[len(rounds)]
         if stage.kind == "total":
-            query: Query = VoronoiQuery(centers=np.zeros((1, context.domain.n_columns)), sums="none")
-        elif stage.kind == "first look":
-            query = _first_look(context, self.n_clusters, n, stage.share)
-        else:
-            settling = stage.settles
-            problem = by_cells(
-                context,
-                rounds,
-                rng,
-                n_points=_POINTS_SETTLING if settling else _POINTS_BETWEEN,
-                n_passes=1 if settling else 2,
-                n_settling=_n_settling(stages[: len(rounds)]),
-            )
-            measure = maxent(problem)
-            if stage.kind == "counts":
-                query = VoronoiQuery(centers=_kmeans(measure, stage.n_cells, 2, rng), sums="none")
-            else:
-                weights = without_doubtful_clusters(rounds, measure.points, measure.weights, self.n_clusters, rng)
-                measure = replace(measure, weights=weights)
-                centers = self._next_centers(rounds, stages, measure, rng)
-                epsilon = _sum_strength(context, 1.0, stage.share)
-                query = VoronoiQuery(
-                    centers=centers,
-                    sums="relative",
-                    radii=_radii(measure, centers, epsilon, _SHIFT_SETTLING if settling else _SHIFT_SEARCHING, context),
-                    norm=context.noise.norm,
-                )
-        return Request(query=query, share=stage.share, split=stage.split)
+            return total_request(context)
+        if stage.kind == "first look":
+            return stage.request(_first_look(context, self.n_clusters, n, stage.share))
+        n_points, n_passes, shift = (
+            (_POINTS_SETTLING, 1, _SHIFT_SETTLING) if stage.settles else (_POINTS_BETWEEN, 2, _SHIFT_SEARCHING)
+        )
+        n_settling = _n_settling(stages[: len(rounds)])
+        measure = maxent(by_cells(context, rounds, rng, n_points=n_points, n_passes=n_passes, n_settling=n_settling))
+        if stage.kind == "counts":
+            return stage.request(VoronoiQuery(centers=_kmeans(measure, stage.n_cells, 2, rng), sums="none"))
+        weights = without_doubtful_clusters(rounds, measure.points, measure.weights, self.n_clusters, rng)
+        measure = replace(measure, weights=weights)
+        centers = self._next_centers(rounds, stages, measure, rng)
+        radii = _radii(measure, centers, _sum_strength(context, 1.0, stage.share), shift, context)
+        norm = context.noise.norm
+        return stage.request(VoronoiQuery(centers=centers, sums="relative", radii=radii, norm=norm))
 
     def settling(self, context: Context, rounds: Sequence[Round]) -> int:
         """How many of the last rounds settled the centres; none in a transcript of another version's plan."""
@@ -112,8 +101,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
 
     def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
         """The clusters of the measure that explains all rounds; from a fixed seed, so that it is reproducible."""
-        if not rounds:
-            raise ParameterError("there is no estimate before the first round.")
+        last_of(rounds)
         rng = np.random.default_rng(0)
         n_settling = self.settling(context, rounds)
         measure = maxent(by_cells(context, rounds, rng, n_points=_POINTS_BETWEEN, n_settling=n_settling))
@@ -146,11 +134,8 @@ class AdaptiveKMeans(ClusteringAlgorithm):
             return _kmeans(measure, stage.n_cells, _RESTARTS_BETWEEN if more else _RESTARTS_FOR_CLUSTERS, rng)
         if stages[len(rounds) - 1].kind == "rival":
             before = rounds[-2:]
-        starts = max(before, key=_explained_squares).query
-        assert isinstance(starts, VoronoiQuery)
-        settled = weighted_kmeans(
-            measure.points, measure.weights, stage.n_cells, n_restarts=0, rng=rng, starts=starts.centers[None]
-        )
+        starts = of_kind(max(before, key=_explained_squares).query, VoronoiQuery).centers[None]
+        settled = weighted_kmeans(measure.points, measure.weights, stage.n_cells, n_restarts=0, rng=rng, starts=starts)
         return _rival(measure, settled, rng) if stage.kind == "rival" else settled.centers
 
 
@@ -172,6 +157,10 @@ class Stage(NamedTuple):
         with_sums = self.kind == "sums" or self.settles
         return {"count": _COUNT_PART, "sum": 1 - _COUNT_PART} if with_sums else {"count": Fraction(1)}
 
+    def request(self, query: Query) -> Request:
+        """Ask this for the stage's share of the budget."""
+        return Request(query=query, share=self.share, split=self.split)
+
 
 def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...]:
     """The rounds of the adaptive algorithm, from public numbers alone; their shares add up to 1.
@@ -188,7 +177,7 @@ def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...
     first = _GRID_SHARE if few else _MANY_MARGINALS_SHARE if many else _MARGINALS_SHARE
     counts = Fraction(15, 100) if few else min(Fraction(30, 100), Fraction(2, d))
     n_counts = 1 if few else 2
-    stages = [Stage("total", _TOTAL_SHARE, 1)] if context.n_records is None else []
+    stages = [Stage("total", TOTAL_SHARE, 1)] if context.n_records is None else []
     stages.append(Stage("first look", first, _first_look(context, k, n, first).size))
     share = counts / n_counts
     n_cells = int(np.clip(n * context.effective_epsilon(float(share)) / 8, max(3 * k, 60), max(3 * k, 150)))
@@ -228,22 +217,11 @@ def _first_look(context: Context, n_clusters: int, n: float, share: Fraction) ->
     return HistogramQuery.one_way(dimension=d, bins=int(np.clip(2 * np.sqrt(strength / (2 * d)), 4, 32)))
 
 
-def _check_affordable(context: Context) -> None:
-    """Refuse before anything is spent what the smallest shares of the plan could not represent."""
-    context.weights([_COUNT_PART, 1 - _COUNT_PART])
-    context.calibrated(_TOTAL_SHARE)
-
-
 def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: np.random.Generator) -> Array:
     kept = measure.weights > 1e-3 * measure.weights.mean()
+    points, weights = measure.points[kept], measure.weights[kept]
     return weighted_kmeans(
-        measure.points[kept],
-        measure.weights[kept],
-        n_cells,
-        n_restarts=n_restarts,
-        rng=rng,
-        max_iterations=60,
-        tolerance=1e-4,
+        points, weights, n_cells, n_restarts=n_restarts, rng=rng, max_iterations=60, tolerance=1e-4
     ).centers
 
 

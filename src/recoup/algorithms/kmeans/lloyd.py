@@ -1,22 +1,103 @@
-"""DP-KMEANS, the paper's Algorithm 1: Lloyd's iteration with a noisy count and a noisy sum for each cluster."""
+"""DP-KMEANS, the paper's Algorithm 1, and what every k-means algorithm shares with it.
+
+All are refitted by weighted k-means, for any number of clusters. Starts do not look at the data: centres are spread out
+by rejection, in a box or in a ball.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 
 from recoup._validate import whole_number
-from recoup.algorithms.kmeans.base import ClusteringAlgorithm, spread_centers
+from recoup.algorithms.base import Algorithm, column_names, last_of
+from recoup.domain import Domain, unclipped_points, uniform_points
 from recoup.errors import ParameterError
-from recoup.maxent.consistency import voronoi_cells_of
-from recoup.queries.base import Array, check_size
+from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
+from recoup.maxent.consistency import noisy_means_of
+from recoup.maxent.sizes import without_doubtful_clusters
+from recoup.queries.base import MAX_SIZE, Array, check_size
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
+
+_CLEARLY_BETTER = 0.99
+_TRIES = 100
+_BISECTIONS = 20
+
+
+class ClusteringAlgorithm(Algorithm):
+    """An algorithm whose answer is centres.
+
+    Attributes:
+        refit_restarts: greedy k-means++ starts of a refit.
+        has_iterates: whether rounds are iterates of the same clusters: the last one is a further start of a refit.
+    """
+
+    __slots__ = ()
+
+    n_clusters: int
+    has_centers: ClassVar[bool] = True
+    refit_restarts: ClassVar[int] = 40
+    has_iterates: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        n_clusters = whole_number(self.n_clusters, "n_clusters")
+        if n_clusters > MAX_SIZE // 2:  # their counts and sums would not fit into one answer
+            raise ParameterError(
+                f"n_clusters={n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.", parameter="n_clusters"
+            )
+        object.__setattr__(self, "n_clusters", n_clusters)
+
+    def refit(
+        self,
+        context: Context,
+        rounds: Sequence[Round],
+        points: Array,
+        weights: Array,
+        rng: np.random.Generator,
+        *,
+        n_clusters: int | None = None,
+        n_restarts: int | None = None,
+        keep_all: bool = False,
+    ) -> Array:
+        """The best clusters of weighted points of the unit domain, of this or another number.
+
+        Mass that cannot be told from noise is taken away before, unless all of it is to be kept.
+        """
+        wanted = self.n_clusters if n_clusters is None else n_clusters
+        if not keep_all:
+            weights = without_doubtful_clusters(rounds, points, weights, wanted, rng)
+        n_restarts = self.refit_restarts if n_restarts is None else n_restarts
+        best = weighted_kmeans(points, weights, wanted, n_restarts=n_restarts, rng=rng)
+
+        def from_centers(centers: Array) -> Clustering:
+            return weighted_kmeans(points, weights, wanted, n_restarts=0, rng=rng, starts=centers[None])
+
+        if self.has_iterates and wanted == self.n_clusters:
+            best = min(best, from_centers(self.estimate(context, rounds)), key=lambda clustering: clustering.inertia)
+        asked = as_cells(rounds[-1].query if rounds else None, "relative")
+        if asked is not None and asked.n_cells == wanted:
+            # The means of these cells were measured; those of other clusters are only inferred.
+            measured = from_centers(asked.centers)
+            if best.inertia > _CLEARLY_BETTER * measured.inertia:
+                best = measured
+        return context.domain.clip(best.centers)
+
+    def in_user_units(self, context: Context, answer: Array) -> Array:
+        """Centres in the user's units and in their order."""
+        return in_order(context.domain.from_unit(answer))
+
+    def answer_labels(self, context: Context) -> tuple[list[str], list[str]] | None:
+        """A number for each cluster, by columns."""
+        return [str(k) for k in range(self.n_clusters)], column_names(context.domain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +132,17 @@ class KMeans(ClusteringAlgorithm):
             return None
         check_size(self.n_clusters * (1 + context.domain.n_columns))
         centers = self.estimate(context, rounds) if rounds else spread_centers(context.domain, self.n_clusters, rng)
+        return self.request(centers)
+
+    def request(self, centers: Array) -> Request:
+        """One round around these centres."""
         half = Fraction(1, 2)
         query = VoronoiQuery(centers=centers)
         return Request(query=query, share=Fraction(1, self.n_rounds), split={"count": half, "sum": half})
 
     def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
         """The last iterate: noisy sum over noisy count, kept inside the domain."""
-        if not rounds:
-            raise ParameterError("there is no last iterate before the first round.")
-        return noisy_means(context, rounds[-1])
+        return noisy_means(context, last_of(rounds))
 
     def planned_rounds(self, context: Context) -> tuple[int | None, bool]:
         """As many as were asked for."""
@@ -68,6 +151,61 @@ class KMeans(ClusteringAlgorithm):
 
 def noisy_means(context: Context, answered: Round) -> Array:
     """The centre of each cell of a round with absolute sums; a cell with a noisy count below 1 keeps its old centre."""
-    if not as_cells(answered.query, "absolute"):
+    means = noisy_means_of(context, answered) if as_cells(answered.query, "absolute") else None
+    if means is None:
         raise ParameterError("only a round of counts and absolute sums has means.")
-    return voronoi_cells_of([answered])[0].means(context)
+    return means
+
+
+def paired(centers: Array, others: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which centre belongs to which other one, such that they are closest all together: indices of both."""
+    squares = ((centers[:, None, :] - others[None, :, :]) ** 2).sum(axis=2)
+    rows, columns = linear_sum_assignment(squares)
+    return rows, columns
+
+
+def in_order(centers: Array) -> Array:
+    """Centres by their first column, then by the next: how a search found them must not number them."""
+    return np.asarray(centers[np.lexsort(centers.T[::-1])])
+
+
+def spread_centers(domain: Domain, n_clusters: int, rng: np.random.Generator) -> Array:
+    """Draw centres far from each other, without data.
+
+    In a box: the sphere packing of Su et al. (CODASPY 2016): points at least r from the walls and 2r from each other,
+    r halved whenever 100 draws in a row fail. In a ball: uniform points with the largest pairwise distance for which
+    such draws succeed, found by bisection.
+    """
+    if domain.kind == "box":
+        radius = 1.0
+        while (centers := _packed_in_box(domain.n_columns, n_clusters, radius, rng)) is None:
+            radius /= 2.0
+        return centers
+    best = uniform_points(domain, n_clusters, rng)
+    low, high = 0.0, 2.0 * float(np.sqrt(domain.n_columns))
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        centers = _apart(lambda n: unclipped_points(domain, n, rng), n_clusters, middle)
+        if centers is None:
+            high = middle
+        else:
+            best, low = domain.clip(centers), middle
+    return best
+
+
+def _packed_in_box(d: int, n_clusters: int, radius: float, rng: np.random.Generator) -> Array | None:
+    inner = 1.0 - radius
+    return _apart(lambda n: rng.uniform(-inner, inner, size=(n, d)), n_clusters, 2.0 * radius)
+
+
+def _apart(draw: Callable[[int], Array], n_clusters: int, distance: float) -> Array | None:
+    first = draw(1)
+    centers = np.empty((n_clusters, first.shape[1]))
+    centers[0] = first[0]
+    for k in range(1, n_clusters):
+        candidates = draw(_TRIES)
+        fits = np.flatnonzero(cdist(candidates, centers[:k]).min(axis=1) >= distance)
+        if fits.size == 0:
+            return None
+        centers[k] = candidates[fits[0]]
+    return centers

@@ -53,11 +53,9 @@ def plan(
     budget = options.read_budget(epsilon, delta)
     scaled = options.declared_domain(domain, {f"column {j}": (-1.0, 1.0) for j in range(columns)})
     context = options.terms(scaled, *budget, n_records, records_per_person)
-    chosen = "lloyd" if algorithm == "auto" and rounds is not None else algorithm
-    entry = clustering_named(chosen)[0]
+    entry, n_rounds_asked = clustering_named(algorithm, rounds)
     if entry.plan is None:
-        raise ParameterError(f"--algorithm {chosen} has no plan: nothing is known of it before it runs.")
-    n_rounds_asked = {} if rounds is None or entry.plans_rounds else {"n_rounds": rounds}
+        raise ParameterError(f"--algorithm {entry.name} has no plan: nothing is known of it before it runs.")
     planned = entry.plan(context, n_clusters=clusters, **n_rounds_asked)
     needed = {} if excess is None else _needed(excess, clusters, context)
     if as_json:

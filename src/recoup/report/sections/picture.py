@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.algorithms.kmeans.base import paired
+from recoup.algorithms.kmeans.lloyd import paired
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
 from recoup.inference.infer import infer
