@@ -10,7 +10,7 @@ import pytest
 
 import recoup
 from recoup.errors import DataError
-from recoup.estimators.labels import open_labelled
+from recoup.estimators.logistic import open_labelled
 from recoup.queries.gradient import LogisticGradientQuery
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")

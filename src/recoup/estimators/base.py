@@ -53,10 +53,17 @@ _ATTRIBUTES = """
         n_features_in_: the number of columns."""
 
 
-class Prepared(NamedTuple):
-    """What a fit is about to ask for: an algorithm, and the records, whose domain may hold more than the features."""
+_GUARANTEES = """
 
-    algorithm: Algorithm
+    Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit.
+    What is asked about given records (`predict`, `transform`, `score` and their like) is answered exactly and without
+    noise: it is for local use only. A record with a missing or non-finite value contributes nothing to the fit, and
+    nothing mentions it."""
+
+
+class Opened(NamedTuple):
+    """The records of a fit, and their domain, which may hold more than the features: a label."""
+
     source: Any
     records: Domain
     features: Domain
@@ -65,22 +72,9 @@ class Prepared(NamedTuple):
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """Common ground of the estimators; not for use by itself.
 
-    A subclass says what to ask for in `_prepare` and keeps an answer in `_keep`.
+    A subclass says what to run in `_algorithm` and keeps an answer in `_keep`.
     """
 
-    epsilon: Any
-    bounds: Any
-    delta: Any
-    domain: Any
-    n_records: Any
-    records_per_person: Any
-    algorithm: str
-    n_rounds: Any
-    postprocess: str
-    ledger: Any
-    csv_dialect: str
-    random_state: Any
-    noise: Any
     transcript_: Any
     inferred_: Any
     verdict_: Any
@@ -89,9 +83,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Complete the documentation of a subclass."""
         super().__init_subclass__(**given)
         own, heading, rest = (cls.__doc__ or "").partition("\n\n    Attributes:")
-        attributes, guarantees, rest = rest.partition("\n\n    Guarantees:")
-        if heading and guarantees:
-            cls.__doc__ = own + _PARAMETERS + heading + attributes + _ATTRIBUTES + guarantees + rest
+        attributes, doctest, rest = rest.partition("\n\n    >>>")
+        if heading:
+            cls.__doc__ = own + _PARAMETERS + heading + attributes + _ATTRIBUTES + _GUARANTEES + doctest + rest
 
     def _store(self, given: Mapping[str, Any]) -> None:
         """Keep every parameter of `__init__` under its own name and unread, as scikit-learn asks for."""
@@ -131,18 +125,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if self._fits_without_transcript(X, terms, transcript_path is not None or resume, on_round):
             return self
         choice(self.postprocess, "postprocess", self._postprocesses())
-        asked = self._prepare(X, y)
-        transcript = release(
-            asked.algorithm,
-            asked.source,
-            domain=asked.records,
-            **terms,
-            path=transcript_path,
-            resume=resume,
-            on_round=on_round,
-        )
-        self._set_domain(asked.features)
-        self._read(transcript, asked.algorithm)
+        opened = self._open(X, y)
+        algorithm = self._algorithm(opened.records)
+        saved: dict[str, Any] = {"path": transcript_path, "resume": resume, "on_round": on_round}
+        transcript = release(algorithm, opened.source, domain=opened.records, **terms, **saved)
+        self._set_domain(opened.features)
+        self._read(transcript, algorithm)
         return self
 
     def _fits_without_transcript(
@@ -155,7 +143,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """What may be done with the rounds."""
         return ("auto", "maxent", "mcmc", "none")
 
-    def _prepare(self, X: Any, y: Any) -> Prepared:
+    def _algorithm(self, records: Domain) -> Algorithm:
         raise NotImplementedError
 
     def _keep(self, answer: Array, algorithm: Algorithm) -> None:
@@ -165,9 +153,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _infers_by_itself(self, algorithm: Algorithm) -> bool:
         """Whether postprocess="auto" infers at all."""
         return True
-
-    def _judge(self) -> Any:
-        return judge(self.transcript_, None) if self.inferred_ is None else self.inferred_.verdict
 
     def report(
         self, path: str | os.PathLike[str], *, level: float = 0.9, intervals: bool = True, title: str | None = None
@@ -183,14 +168,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             intervals: whether to compute them.
             title: of the page; it is public.
         """
-        from recoup.report.write import write_report
+        from recoup.report.page import model_content
+        from recoup.report.write import write_page, write_report
 
         check_is_fitted(self)
-        transcript, inferred = self.transcript_, self.inferred_
+        if self.transcript_ is None:  # of a rival, which released centres alone
+            told = {"algorithm": self.algorithm, "title": title}
+            return write_page(path, model_content(self.privacy_, self.cluster_centers_, **told))
         # What was fitted is what this seed gives.
-        answer = refit(transcript, inferred, random_state=self._seed)
+        answer, seed = refit(self.transcript_, self.inferred_, random_state=self._seed), self._seed
         asked = level if intervals else None
-        write_report(path, transcript, answer, inferred, level=asked, title=title, seed=self._seed, exact=True)
+        write_report(path, self.transcript_, answer, self.inferred_, level=asked, title=title, seed=seed, exact=True)
 
     # ---- from parameters to a release ----
 
@@ -212,10 +200,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "noise": self.noise,
         }
 
-    def _source(self, X: Any) -> tuple[Domain, Any]:
-        """The domain, and the records as a source where the table had to be opened to find its columns."""
+    def _open(self, X: Any, y: Any = None) -> Opened:
+        """The records, as a source where the table had to be opened to find its columns."""
         if isinstance(self.domain, Domain):
-            return self.domain, X
+            return Opened(X, self.domain, self.domain)
         kind = "box" if self.domain == "auto" else self.domain
         if not isinstance(kind, str) or kind not in DOMAINS:
             raise ParameterError(
@@ -224,13 +212,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         check_declared(self.bounds)
         if isinstance(self.bounds, Mapping):
             low, high, columns = declared_bounds(self.bounds)
-            return DOMAINS[kind](tuple(low), tuple(high), columns), X
+            domain = DOMAINS[kind](tuple(low), tuple(high), columns)
+            return Opened(X, domain, domain)
         # Opened once: a stream can be read only once. A list declares no width, so it takes that of the bounds.
         width = declared_width(self.bounds) if isinstance(X, list | tuple) else None
         table = open_table(X, n_columns=width, csv_dialect=self.csv_dialect)
         low, high, _ = declared_bounds(self.bounds, table.n_columns)
         domain = DOMAINS[kind](tuple(low), tuple(high), table.columns)
-        return domain, source_of(table, domain, keep=not is_path(X))
+        return Opened(source_of(table, domain, keep=not is_path(X)), domain, domain)
 
     # ---- from a transcript to an answer ----
 
@@ -243,29 +232,28 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         wanted = self._infers_by_itself(algorithm) if auto else self.postprocess != "none"
         guarded = not algorithm.has_centers  # a clustering is told what to doubt instead, cluster by cluster
         self.transcript_, self.privacy_ = transcript, self._statement(transcript.privacy)
-        self.inferred_, declined = None, None
+        self.inferred_ = None
         # Each from this seed anew, as the commands and the page read a transcript: all find the same answer.
         self._seed = seed_for(self.random_state)
-        if wanted and auto and guarded:
-            declined = algorithm.declines(transcript.context, transcript.rounds)
-        if declined is not None:
-            # Of the line that called `fit`, which called this.
-            warnings.warn(f"the last iterate was kept: {declined}", PostprocessDeclined, stacklevel=3)
-        elif wanted:
+        watched = wanted and auto and guarded
+        declined = algorithm.declines(transcript.context, transcript.rounds) if watched else None
+        if wanted and declined is None:
             method: Any = "maxent" if auto else self.postprocess
             inferred = infer(transcript, method, random_state=self._seed, warn=False)
-            reason = _far_from_optimal(inferred) if guarded else None
+            declined = _far_from_optimal(inferred) if guarded else None
             # Whoever names a method has decided against the guard.
-            if reason is None or not auto:
+            if declined is None or not auto:
                 self.inferred_ = inferred
-            if reason is not None:
-                declined = reason if auto else None
-                said = f"the last iterate was kept: {reason}" if auto else reason
-                warnings.warn(said, PostprocessDeclined, stacklevel=3)
+        if declined is not None:
+            # Of the line that called `fit`, which called this.
+            kept = "the last iterate was kept: " if auto else ""
+            warnings.warn(kept + declined, PostprocessDeclined, stacklevel=3)
         if guarded:
-            self.declined_ = declined
-        self._keep(refit(transcript, self.inferred_, random_state=self._seed), algorithm)
-        self.verdict_ = self._judge()
+            self.declined_ = declined if auto else None
+        answer = refit(transcript, self.inferred_, random_state=self._seed)
+        self._keep(answer, algorithm)
+        judged = guarded and self.inferred_ is not None
+        self.verdict_ = self.inferred_.verdict if judged else judge(transcript, self.inferred_, answer)
         warn_of(self.verdict_, stacklevel=4)
 
     def _statement(self, privacy: PrivacyStatement) -> PrivacyStatement:
@@ -284,11 +272,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _table(self, X: Any) -> Table:
         check_is_fitted(self)
-        domain = self._domain
-        by_name = domain.columns is not None and not isinstance(X, np.ndarray | list | tuple)
+        domain, is_list = self._domain, isinstance(X, list | tuple)
+        columns = None if is_list or isinstance(X, np.ndarray) else domain.columns
         # A list declares no width: its rows are read by that of the domain.
-        width = domain.n_columns if isinstance(X, list | tuple) else None
-        columns = domain.columns if by_name else None
+        width = domain.n_columns if is_list else None
         table = open_table(X, columns, n_columns=width, csv_dialect=self.csv_dialect)
         if table.n_columns != domain.n_columns:
             raise DataError(
@@ -299,13 +286,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> Array:
         """The records as they are; one with a value that is missing or infinite is NaN throughout."""
-        rows = np.concatenate([np.asarray(b, dtype=np.float64) for b in self._table(X).blocks()])
+        rows = rows_of(self._table(X))
         return np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, np.nan)
 
     def _unit(self, X: Any) -> Array:
         """The records in the unit domain, exactly; NaN where a value is missing or infinite."""
         rows = self._rows(X)  # says so if nothing is fitted yet
         return self._domain.to_unit(rows)
+
+
+def rows_of(table: Table) -> Array:
+    """All records of a table, for local use."""
+    return np.concatenate([np.asarray(block, dtype=np.float64) for block in table.blocks()])
 
 
 def check_declared(bounds: object) -> None:

@@ -15,7 +15,7 @@ from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width, p
 from recoup.algorithms.registry import choices
 from recoup.domain import Domain
 from recoup.errors import DataError, ParameterError
-from recoup.estimators.base import Prepared, PrivateEstimator
+from recoup.estimators.base import PrivateEstimator
 from recoup.maxent.sizes import WeightedPoints
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.price import as_fraction
@@ -52,18 +52,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         mean_: (d,), in the user's units, inside the bounds.
         declined_: why "auto" did not infer, or none.
 
-    Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit.
-    `transform` and `fit_transform` look at the records that they are given and add no noise: what they return is for
-    local use only. A record with a missing or non-finite value contributes nothing to the fit, and nothing mentions it.
-
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(5000, 1)) * [1.0, -1.0, 0.0] + 0.1 * rng.normal(size=(5000, 3))
     >>> model = PrivatePCA(n_components=1, epsilon=5.0, bounds=(-4, 4), random_state=0, noise="simulated").fit(x)
     >>> np.abs(model.components_).round(1)
     array([[0.7, 0.7, 0. ]])
     """
-
-    n_components: int
 
     def __init__(
         self,
@@ -92,10 +86,6 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         """
         return np.asarray((self._unit(X) - self._domain.to_unit(self.mean_)) @ self.components_.T)
 
-    def fit_transform(self, X: Any, y: object = None, **kwargs: Any) -> Array:
-        """Fit privately, then project the same records exactly: the coordinates are for local use only."""
-        return self.fit(X, **kwargs).transform(X)
-
     def inverse_transform(self, X: Any) -> Array:
         """Records in the user's units, inside the bounds, that have these coordinates along the components."""
         check_is_fitted(self)
@@ -103,11 +93,6 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         if coordinates.ndim != 2 or coordinates.shape[1] != len(self.components_):
             raise DataError(f"give coordinates of shape (n, {len(self.components_)}), one for each component.")
         return self._domain.from_unit(coordinates @ self.components_ + self._domain.to_unit(self.mean_))
-
-    def _prepare(self, X: Any, y: Any) -> Prepared:
-        choice(self.algorithm, "algorithm", ("auto", *choices("components")))
-        domain, source = self._source(X)
-        return Prepared(self._algorithm(domain), source, domain, domain)
 
     def _infers_by_itself(self, algorithm: Algorithm) -> bool:
         return isinstance(algorithm, PowerPCA)
@@ -121,19 +106,18 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self.explained_variance_, self.explained_variance_ratio_ = variances
         self._n_features_out = len(self.components_)
 
-    def _algorithm(self, domain: Domain) -> CovariancePCA | PowerPCA:
+    def _algorithm(self, records: Domain) -> CovariancePCA | PowerPCA:
+        choice(self.algorithm, "algorithm", ("auto", *choices("components")))
         n_rounds = 6 if self.n_rounds == "auto" else whole_number(self.n_rounds, "n_rounds")
         if self.algorithm == "covariance" and self.n_rounds != "auto":
             raise ParameterError('the covariance is asked for in one round: leave n_rounds="auto".')
         chosen = self.algorithm
         if chosen == "auto":
-            mechanism: Literal["laplace", "gaussian"] = (
-                "gaussian" if as_fraction(self.delta, "delta", allow_zero=True) else "laplace"
-            )
-            terms = Context(domain=domain, epsilon=self.epsilon, delta=self.delta, mechanism=mechanism)
+            mechanism: Any = "gaussian" if as_fraction(self.delta, "delta", allow_zero=True) else "laplace"
+            terms = Context(domain=records, epsilon=self.epsilon, delta=self.delta, mechanism=mechanism)
             planned = plan_components(terms, n_components=self.n_components, n_rounds=n_rounds).algorithm
             chosen = planned if self.n_rounds == "auto" else "power"
-        check_width(whole_number(self.n_components, "n_components"), domain)
+        check_width(whole_number(self.n_components, "n_components"), records)
         if chosen == "covariance":
             return CovariancePCA(n_components=self.n_components)
         return PowerPCA(n_components=self.n_components, n_rounds=n_rounds)

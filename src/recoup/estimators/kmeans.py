@@ -17,11 +17,12 @@ from recoup.algorithms.kmeans.lloyd import in_order
 from recoup.algorithms.registry import choices, clustering_named
 from recoup.curator.rivals import RIVALS, rival_of
 from recoup.curator.rivals.base import release_model
+from recoup.domain import Domain
 from recoup.errors import ParameterError
-from recoup.estimators.base import Prepared, PrivateEstimator
+from recoup.estimators.base import PrivateEstimator
 from recoup.inference.infer import METHODS
 from recoup.inference.intervals import Intervals, intervals
-from recoup.inference.judge import doubts_of, judge
+from recoup.inference.judge import doubts_of
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
@@ -31,6 +32,8 @@ _OF_LLOYD = ("mcmc", "consistency")  # "auto" chooses DP-KMEANS for these
 
 class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[misc]
     """Differentially private k-means.
+
+    There are no `labels_` and no `inertia_`: those are exact functions of the records.
 
     Args:
         n_clusters: K.
@@ -50,18 +53,11 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         cluster_centers_: (n_clusters, d), in the user's units, inside the bounds, in the order of their first column.
         doubtful_: the clusters that may be nothing but noise, as rows of `cluster_centers_`.
 
-    Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit.
-    There are no `labels_` and no `inertia_`: those are exact functions of the records. `predict`, `transform` and
-    `score` look at the records that they are given and add no noise: what they return is for local use only. A record
-    with a missing or non-finite value contributes nothing to the fit, and nothing mentions it.
-
     >>> x = np.random.default_rng(0).normal([[0.3, 0.7]], 0.1, size=(2000, 2))
     >>> model = PrivateKMeans(n_clusters=2, epsilon=1.0, bounds=(0, 1), random_state=0).fit(x)
     >>> model.cluster_centers_.shape, model.privacy_["epsilon"]
     ((2, 2), 1.0)
     """
-
-    n_clusters: int
 
     def __init__(
         self,
@@ -107,11 +103,10 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         return -float(((unit - self._unit_centers()[self._cells(unit)]) ** 2).sum())
 
     def intervals(self, level: float = 0.9, *, simultaneous: bool = False) -> Intervals:
-        """Intervals of the estimate for every centre and cluster size, from the transcript alone.
+        """How far k-means without noise may be from every fitted centre and cluster size, from the transcript alone.
 
-        They say how far k-means without noise may be from the fitted centres, and nothing about privacy. They are found
-        by simulating the transcript again from the inferred data, which takes a few seconds; `docs/intervals.md` has
-        their measured coverage.
+        The transcript is simulated again from the inferred data, which takes a few seconds; `docs/intervals.md` has the
+        measured coverage.
 
         Args:
             level: the wanted coverage.
@@ -128,19 +123,6 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         given: dict[str, Any] = {"level": level, "simultaneous": simultaneous, "random_state": self._seed}
         return intervals(self.transcript_, self.inferred_, self.cluster_centers_, **given)
 
-    def report(
-        self, path: str | os.PathLike[str], *, level: float = 0.9, intervals: bool = True, title: str | None = None
-    ) -> None:
-        """As of every estimator; where only centres were released, the page is short."""
-        check_is_fitted(self)
-        if self.transcript_ is not None:
-            return super().report(path, level=level, intervals=intervals, title=title)
-        from recoup.report.page import model_content
-        from recoup.report.write import write_page
-
-        content = model_content(self.privacy_, self.cluster_centers_, algorithm=self.algorithm, title=title)
-        return write_page(path, content)
-
     def _fits_without_transcript(
         self, X: Any, terms: dict[str, Any], keeps_transcript: bool, on_round: Callable[[int], None] | None
     ) -> bool:
@@ -155,9 +137,9 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             )
         if keeps_transcript:
             raise ParameterError(f"{self.algorithm} releases no transcript: none can be saved or resumed.")
-        domain, source = self._source(X)
-        model = release_model(rival, source, domain=domain, **terms, on_release=on_round)
-        self._set_domain(domain)
+        opened = self._open(X)
+        model = release_model(rival, opened.source, domain=opened.records, **terms, on_release=on_round)
+        self._set_domain(opened.features)
         self.transcript_ = self.inferred_ = self.verdict_ = None
         self.doubtful_: list[int] = []
         self.cluster_centers_, self.privacy_ = in_order(model.centers), self._statement(model.privacy)
@@ -167,20 +149,12 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def _postprocesses(self) -> tuple[str, ...]:
         return ("auto", "none", *METHODS)
 
-    def _prepare(self, X: Any, y: Any) -> Prepared:
-        algorithm = self._algorithm()
-        domain, source = self._source(X)
-        return Prepared(algorithm, source, domain, domain)
-
     def _keep(self, answer: Array, algorithm: Algorithm) -> None:
         self.cluster_centers_ = answer
         self.doubtful_ = doubts_of(self.transcript_, answer, self.inferred_).noise
         self._n_features_out = len(answer)
 
-    def _judge(self) -> Any:
-        return judge(self.transcript_, self.inferred_, self.cluster_centers_)
-
-    def _algorithm(self) -> Algorithm:
+    def _algorithm(self, records: Domain) -> Algorithm:
         choice(self.algorithm, "algorithm", ("auto", *choices("kmeans"), *RIVALS))
         if self.algorithm not in ("auto", "lloyd") and self.postprocess == "consistency":
             raise ParameterError(

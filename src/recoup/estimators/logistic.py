@@ -1,28 +1,44 @@
-"""Private logistic regression as a scikit-learn classifier."""
+"""Private logistic regression as a scikit-learn classifier, and how records are read together with their label.
+
+Records are the features and, as one more column of the table, which of two declared classes each is. The classes are
+public. A label that is neither of them, or is missing, makes its record contribute nothing, silently: that there is a
+third value is a fact about records. So labels are translated to 0, 1 or nothing before they are read.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.logistic import LogisticRegression, trust_in_base
-from recoup.curator.tables.open import open_table
-from recoup.errors import DataError
-from recoup.estimators.base import Prepared, PrivateEstimator
-from recoup.estimators.labels import check_lengths, codes_of, declared_classes, open_labelled
+from recoup.curator.source import is_path, source_of
+from recoup.curator.spark import SparkTable, is_spark
+from recoup.curator.tables.open import cells_of, open_table
+from recoup.curator.tables.table import Table, TableRows
+from recoup.domain import Box, Domain, declared_bounds, declared_width
+from recoup.errors import DataError, ParameterError
+from recoup.estimators.base import Opened, PrivateEstimator, check_declared, rows_of
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 
 
 class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """Differentially private binary logistic regression, by gradient descent on clipped gradients.
+
+    A value outside its bounds counts as the nearest one inside, in `fit` as in `predict`.
 
     Args:
         classes: the two values of the label, the negative one first; public, and never learnt from the data. A record
@@ -44,12 +60,6 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             this transcript together with others it may lie between, and counts as positive from 0.5 on.
         declined_: why "auto" did not infer, or none.
 
-    Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit.
-    `predict`, `predict_proba`, `decision_function` and `score` look at the records that they are given and add no
-    noise: what they return is for local use only. A value outside its bounds counts as the nearest one inside, in `fit`
-    as in `predict`. A record with a missing or non-finite value contributes nothing to the fit, and nothing mentions
-    it.
-
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(0, 10, size=(4000, 2))
     >>> y = x[:, 0] + rng.normal(size=4000) > 5
@@ -57,10 +67,6 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     >>> model.coef_.shape, model.predict([[9.0, 5.0]])
     ((1, 2), array([ True]))
     """
-
-    classes: Any
-    step_size: float
-    l2: float
 
     def __init__(
         self,
@@ -123,30 +129,189 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         if isinstance(y, str):
             if columns is None:
                 raise DataError("The features have no names, so y cannot be one either: give the labels themselves.")
-            table = open_table(X, (*columns, y), csv_dialect=self.csv_dialect)
-            rows = np.concatenate([np.asarray(block, dtype=np.float64) for block in table.blocks()])
+            rows = rows_of(open_table(X, (*columns, y), csv_dialect=self.csv_dialect))
             decision, codes = self.decision_function(rows[:, :-1]), codes_of(rows[:, -1], classes)
         else:
             decision, codes = self.decision_function(X), codes_of(y, classes)
-        check_lengths(len(decision), len(codes))
+        _check_lengths(len(decision), len(codes))
         weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         used = ~np.isnan(decision) & ~np.isnan(codes)
         if not weights[used].sum() > 0.0:
             return float("nan")
         return float(np.average((decision >= 0.0)[used] == (codes == 1.0)[used], weights=weights[used]))
 
-    def _prepare(self, X: Any, y: Any) -> Prepared:
-        classes = declared_classes(self.classes)
-        labelled = open_labelled(X, y, self.bounds, classes, self.csv_dialect)
-        algorithm = LogisticRegression(
+    def _open(self, X: Any, y: Any = None) -> Opened:
+        return open_labelled(X, y, self.bounds, declared_classes(self.classes), self.csv_dialect)
+
+    def _algorithm(self, records: Domain) -> Algorithm:
+        return LogisticRegression(
             n_rounds=self.n_rounds,
             step_size=self.step_size,
             l2=self.l2,
-            pseudo_records=trust_in_base(labelled.features.n_columns),
-            classes=tuple(c.item() if isinstance(c, np.generic) else c for c in classes),
+            pseudo_records=trust_in_base(records.n_columns - 1),
+            classes=tuple(c.item() if isinstance(c, np.generic) else c for c in declared_classes(self.classes)),
         )
-        return Prepared(algorithm, labelled.source, labelled.records, labelled.features)
 
     def _keep(self, answer: Array, algorithm: Algorithm) -> None:
         self.coef_, self.intercept_ = answer[None, :-1], answer[-1:]
         self.classes_ = np.array(declared_classes(self.classes))
+
+
+# ---- labels ----
+
+
+def declared_classes(classes: Any) -> tuple[Any, Any]:
+    """Read the two classes, the negative one first."""
+    ok = not isinstance(classes, str | bytes) and np.ndim(classes) == 1 and len(classes) == 2
+    if not ok or not all(isinstance(c, str | Real | np.bool_) for c in classes) or classes[0] == classes[1]:
+        raise ParameterError(
+            f"classes={classes!r}: declare the two values that a label may have, such as (0, 1).", parameter="classes"
+        )
+    if isinstance(classes[0], str) != isinstance(classes[1], str):
+        raise ParameterError(
+            f"classes={classes!r}: declare two values of one kind, both texts or both numbers.", parameter="classes"
+        )
+    return classes[0], classes[1]
+
+
+def open_labelled(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any], csv_dialect: str = "rfc4180") -> Opened:
+    """Open a table of any kind and its labels, in the order of the rows or by the name of a numeric column of X."""
+    if y is None:
+        raise ParameterError("this classifier requires y to be passed, but the target y is None.")
+    check_declared(bounds)
+    if isinstance(y, str):
+        table = _with_own_column(X, y, bounds, classes, csv_dialect)
+    else:
+        table = _with_labels(X, y, bounds, classes)
+    names = None if table.columns is None else table.columns[:-1]
+    low, high, _ = declared_bounds(bounds, table.n_columns - 1)
+    features = Box(tuple(low), tuple(high), names)
+    records = Box((*features.low, 0.0), (*features.high, 1.0), table.columns)
+    return Opened(source_of(table, records, keep=not is_path(X)), records, features)
+
+
+def codes_of(labels: Any, classes: tuple[Any, Any]) -> Array:
+    """Labels as 0 (negative), 1 (positive) or NaN (neither); never fails because of a value."""
+    values = _values(labels)
+    if isinstance(values, np.ndarray):
+        if values.ndim == 2 and values.shape[1] == 1:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected: use y.ravel().",
+                DataConversionWarning,
+                stacklevel=2,
+            )
+            values = values[:, 0]
+        if values.ndim != 1:
+            raise DataError(f"y should be a 1d array of labels, and has {values.ndim} dimension(s).")
+        if values.dtype.kind in "biuf" and not isinstance(values, np.ma.MaskedArray) and _are_numbers(classes):
+            return np.where(values == classes[0], 0.0, np.where(values == classes[1], 1.0, np.nan))
+    return np.array([_code(value, classes) for value in values], dtype=np.float64)
+
+
+def _values(labels: Any) -> Any:
+    """Labels as an array whose type was declared, or one by one.
+
+    Never as an array of a type that NumPy finds by looking at them: then one record would change how others are read.
+    """
+    if isinstance(labels, list | tuple | np.ndarray):
+        return labels
+    if isinstance(getattr(labels, "dtype", None), np.dtype) and hasattr(labels, "__array__"):
+        return np.asarray(labels)
+    for listing in ("to_pylist", "to_list"):
+        if hasattr(labels, listing):
+            try:
+                return getattr(labels, listing)()
+            except Exception:  # some value is none that Python has
+                return [_item(labels, i) for i in range(len(labels))]
+    if hasattr(labels, "__array__"):
+        return np.asarray(labels)
+    try:
+        return list(labels)
+    except TypeError:
+        raise DataError(f"y should be a 1d array of labels, and is a {type(labels).__name__}.") from None
+
+
+def _item(labels: Any, i: int) -> Any:
+    try:
+        return labels[i].as_py() if hasattr(labels[i], "as_py") else labels[i]
+    except Exception:
+        return None
+
+
+def _are_numbers(classes: tuple[Any, Any]) -> bool:
+    return all(isinstance(c, Real | np.bool_) for c in classes)
+
+
+def _code(value: Any, classes: tuple[Any, Any]) -> float:
+    try:
+        return 0.0 if bool(value == classes[0]) else 1.0 if bool(value == classes[1]) else math.nan
+    except Exception:
+        return math.nan  # what cannot even be compared is neither
+
+
+def _with_labels(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any]) -> Table:
+    if is_path(X) or is_spark(X):
+        raise DataError("The labels of a file or of a Spark DataFrame are one of its columns: give y its name.")
+    codes = codes_of(y, classes)
+    columns = declared_bounds(bounds)[2]
+    if isinstance(X, list | tuple) and columns is None:
+        # Row by row: a row that is none contributes nothing, and neither does its label.
+        _check_lengths(len(X), len(codes))
+        pairs = zip(map(cells_of, X), codes.tolist(), strict=True)
+        rows = [None if cells is None else [*cells, code] for cells, code in pairs]
+        width = declared_width(bounds)
+        return open_table(rows, n_columns=None if width is None else width + 1)
+    table = open_table(X, columns)
+    features = rows_of(table)
+    _check_lengths(len(features), len(codes))
+    records = np.column_stack([features, codes])
+    label = "label"
+    while label in (table.columns or ()):
+        label += "_"
+    names = None if table.columns is None else (*table.columns, label)
+    return Table(names, table.n_columns + 1, lambda: iter((records,)))
+
+
+def _check_lengths(n_rows: int, n_labels: int) -> None:
+    """Refuse labels that are not one for each row."""
+    # Neighbours differ by a record with its label, so whether this fails is the same for both; the numbers are not.
+    if n_rows != n_labels:
+        raise DataError("X and y have inconsistent numbers of samples: give one label for each row.")
+
+
+def _with_own_column(X: Any, name: str, bounds: Any, classes: tuple[Any, Any], csv_dialect: str) -> Table:
+    finite = _are_numbers(classes) and all(math.isfinite(c) for c in classes)
+    if not finite or float(classes[0]) == float(classes[1]):
+        raise ParameterError(
+            f"classes={classes!r}: the classes of a column are two finite numbers that float64 tells apart.",
+            parameter="classes",
+        )
+    features = declared_bounds(bounds)[2]
+    if features is not None and name in features:
+        raise ParameterError(f"column {name!r} is the label: its values are declared by classes, not by bounds.")
+    # Opened once: a stream can be read only once.
+    table = open_table(X, None if features is None else (*features, name), csv_dialect=csv_dialect)
+    if table.columns is None or name not in table.columns:
+        raise DataError(f"X has no column {name!r}: give the labels themselves, or a table with named columns.")
+    place = table.columns.index(name)
+    order = [j for j in range(table.n_columns) if j != place] + [place]
+    names = tuple(table.columns[j] for j in order)
+    if isinstance(table, SparkTable):
+        return replace(table, columns=names, frame=_spark_columns(table.frame, order, classes))
+
+    def read() -> Iterator[TableRows]:
+        for block in table.blocks():
+            rows = np.asarray(block, dtype=np.float64)[:, order]
+            rows[:, -1] = codes_of(rows[:, -1], classes)
+            yield np.ascontiguousarray(rows)
+
+    return replace(table, columns=names, _read=read)
+
+
+def _spark_columns(frame: Any, order: list[int], classes: tuple[Any, Any]) -> Any:
+    """The same translation where the records are; columns have plain names of our own there."""
+    *features, name = (frame.columns[j] for j in order)
+    negative, positive = (f"{float(c)!r}D" for c in classes)
+    label = f"CAST({name} AS DOUBLE)"
+    code = f"CASE WHEN {label} = {negative} THEN 0.0D WHEN {label} = {positive} THEN 1.0D END AS {name}"
+    return frame.selectExpr(*features, code)

@@ -15,7 +15,8 @@ from recoup._random import sampler
 from recoup._validate import whole_number
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.mixture import GaussianMixture, Mixture, log_joint
-from recoup.estimators.base import Prepared, PrivateEstimator
+from recoup.domain import Domain
+from recoup.estimators.base import PrivateEstimator
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 
@@ -48,18 +49,11 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
         covariances_: (n_components, d), the variance of each column, in the user's units.
         declined_: why "auto" did not infer, or none.
 
-    Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit;
-    `sample` too. `predict`, `predict_proba`, `score_samples` and `score` look at the records that they are given and
-    add no noise: what they return is for local use only. A record with a missing or non-finite value contributes
-    nothing to the fit, and nothing mentions it.
-
     >>> x = np.random.default_rng(0).normal([0.3, 0.7], 0.05, size=(5000, 2)).reshape(-1, 1)
     >>> model = PrivateGaussianMixture(2, 1.0, (0, 1), delta=1e-6, random_state=0, noise="simulated").fit(x)
     >>> np.sort(model.means_.ravel()).round(1)
     array([0.3, 0.7])
     """
-
-    n_components: int
 
     def __init__(
         self,
@@ -128,11 +122,9 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
         spread = np.sqrt(self.covariances_)[components]
         return Sample(self.means_[components] + spread * rng.standard_normal(spread.shape), components)
 
-    def _prepare(self, X: Any, y: Any) -> Prepared:
+    def _algorithm(self, records: Domain) -> Algorithm:
         rounds = {} if self.n_rounds == "auto" else {"n_rounds": self.n_rounds}
-        algorithm = GaussianMixture(n_components=self.n_components, **rounds)
-        domain, source = self._source(X)
-        return Prepared(algorithm, source, domain, domain)
+        return GaussianMixture(n_components=self.n_components, **rounds)
 
     def _keep(self, answer: Array, algorithm: Algorithm) -> None:
         d = self.n_features_in_

@@ -21,7 +21,7 @@ from recoup.errors import (
     MissingBoundsError,
     ParameterError,
 )
-from recoup.estimators.labels import codes_of, declared_classes, open_labelled
+from recoup.estimators.logistic import codes_of, declared_classes, open_labelled
 from recoup.kernels.fixed_point import DROPPED
 from recoup.queries.gradient import LogisticGradientQuery
 

@@ -114,9 +114,9 @@ def _planned_rounds(model: PrivateKMeans) -> tuple[int | None, bool]:
     """How many rounds the model will take, and whether that is only the most, from its public parameters alone."""
     n_records = None if model.n_records == "auto" else model.n_records
     try:
-        domain = model._source(None)[0]
+        domain = model._open(None).records
         terms = options.terms(domain, model.epsilon, model.delta, n_records, model.records_per_person)
-        return model._algorithm().planned_rounds(terms)
+        return model._algorithm(domain).planned_rounds(terms)
     except RecoupError:
         # The fit refuses the same parameters, in the order in which it reads them.
         return None, False
