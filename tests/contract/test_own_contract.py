@@ -8,7 +8,7 @@ from cases import queries
 
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.testing import check_algorithm, check_query
-from recoup.testing.records import default_domains
+from recoup.testing.queries import default_domains
 
 pytestmark = pytest.mark.usefixtures("few_points")
 

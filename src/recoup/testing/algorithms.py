@@ -1,10 +1,14 @@
-"""The contract of an algorithm, tried in several domains, with both kinds of noise, on full and degenerate tables."""
+"""The contract of an algorithm, tried in several domains, with both kinds of noise, on full and degenerate tables.
+
+It is driven as a release does, with noise that is recorded, or replayed from an earlier run.
+"""
 
 from __future__ import annotations
 
 import copy
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -12,13 +16,15 @@ import numpy as np
 
 from recoup.algorithms.base import REQUIRED, Algorithm
 from recoup.algorithms.registry import ALGORITHMS, algorithm_from_json, completed
-from recoup.domain import Domain
+from recoup.curator.curator import Curator
+from recoup.curator.source import open_source
+from recoup.domain import Domain, uniform_points
 from recoup.inference.infer import infer
 from recoup.inference.inferred import refit
+from recoup.privacy.mechanism import Noise, SimulatedNoise
+from recoup.queries import QUERIES
 from recoup.queries.base import Array
-from recoup.testing.drive import Drive, RecordedNoise, ReplayedNoise, generator_after
-from recoup.testing.queries import named_domains, try_query
-from recoup.testing.records import tables
+from recoup.testing.queries import QUERY_NAMES, described_bounds, named_domains, try_query
 from recoup.testing.report import (
     Broken,
     Recorder,
@@ -28,6 +34,7 @@ from recoup.testing.report import (
     check_protocol,
     is_registered,
     read_back,
+    require,
 )
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
@@ -35,11 +42,12 @@ from recoup.transcript.transcript import Transcript
 
 _DELTA = Fraction(1, 10**6)
 _MECHANISMS: tuple[Literal["laplace", "gaussian"], ...] = ("laplace", "gaussian")
+_MOST_ROUNDS = 1000
 _MOST_QUERIES = 64  # of a run: of longer ones, the first, the last and rounds evenly between
 _FULL_DOMAINS = 3  # of the default ones
 _FEW_RECORDS = 3  # a table of so few is degenerate: its queries are led by noise, its estimate is what matters
-_N_POINTS = 150
-_INFERRED_POINTS = 600
+_N_ROWS = 240  # of the other tables
+_N_POINTS, _INFERRED_POINTS = 150, 600
 _OUTSIDE = 1e-9  # inference moves points onto the domain; more than rounding would change what was meant
 
 
@@ -90,10 +98,144 @@ def check_algorithm(
                 where = f"In the {name} with {mechanism.capitalize()} noise"
                 terms = _Terms(recorder, algorithm, context, where, random_state)
                 if brief:
-                    terms.drive(*next(iter(tables(place, np.random.default_rng(random_state)).items())))
+                    terms.drive(*next(iter(_tables(place, np.random.default_rng(random_state)).items())))
                 else:
                     terms.go_through(refit_tolerance, with_inference=i == 0)
     return recorder.report(raise_on_failure)
+
+
+def _tables(domain: Domain, rng: np.random.Generator) -> dict[str, Array]:
+    """Tables in the user's units on which an algorithm is driven: two full ones and three degenerate ones."""
+    d = domain.n_columns
+    spread = domain.from_unit(uniform_points(domain, _N_ROWS, rng))
+    centers = domain.clip(rng.uniform(-1.0, 1.0, size=(3, d)))
+    lumps = centers[rng.integers(3, size=_N_ROWS)] + 0.05 * rng.standard_normal((_N_ROWS, d))
+    lumps[: _N_ROWS // 3] = 1.0  # a third in one corner, where bounds are met
+    return {
+        "a table of lumps": domain.from_unit(lumps),
+        "a table spread evenly": spread,
+        "an empty table": np.empty((0, d)),
+        "a table of one record": spread[:1],
+        "a table of missing values": np.full((3, d), np.nan),
+    }
+
+
+class RecordedNoise:
+    """Simulated noise that remembers what was drawn, and what came out."""
+
+    simulated = True
+
+    def __init__(self, seed: int) -> None:
+        self._noise: Noise = SimulatedNoise(np.random.default_rng(seed))
+        self.draws: list[tuple[str, int, float]] = []
+        self.answers: list[list[int]] = []
+
+    def laplace(self, totals: Sequence[int], scale: float) -> list[int]:
+        """Add Laplace noise."""
+        return self._add("laplace", totals, scale)
+
+    def gaussian(self, totals: Sequence[int], scale: float) -> list[int]:
+        """Add Gaussian noise."""
+        return self._add("gaussian", totals, scale)
+
+    def _add(self, law: str, totals: Sequence[int], scale: float) -> list[int]:
+        self.draws.append((law, len(totals), scale))
+        self.answers.append(getattr(self._noise, law)(totals, scale))
+        return self.answers[-1]
+
+
+class ReplayedNoise(RecordedNoise):
+    """Gives the noisy answers of an earlier run, whatever the totals are: what neighbours may have in common."""
+
+    def __init__(self, earlier: RecordedNoise) -> None:
+        self._left = list(zip(earlier.draws, earlier.answers, strict=True))[::-1]
+        self._n_drawn = 0
+
+    def _add(self, law: str, totals: Sequence[int], scale: float) -> list[int]:
+        self._n_drawn += 1
+        draw, noisy = self._left.pop() if self._left else (None, [])
+        if draw != (law, len(totals), scale):
+            raise Broken(f"draw {self._n_drawn} of noise is another one, in number, size or scale", check="equal draws")
+        return noisy
+
+
+@dataclass(slots=True)
+class Drive:
+    """One run of an algorithm on a table: what was asked and answered, and whether it came to its end."""
+
+    algorithm: Algorithm
+    context: Context
+    requests: list[Request] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+    finished: bool = False
+
+    def run(self, table: Array, noise: Noise) -> None:
+        """Ask and answer until the algorithm is done, or breaks a rule."""
+        curator = Curator(open_source(table, self.context.domain), self.context)
+        spent = Fraction(0)
+        while (request := self.ask(len(self.rounds))) is not None:
+            n = len(self.rounds) + 1
+            self._check(request, n, spent)
+            spent += request.share
+            self.requests.append(request)
+            bounds = described_bounds(request.query.sensitivity(self.context.domain))
+            self.rounds.append(curator.answer(request, noise))
+            require(
+                described_bounds(request.query.sensitivity(self.context.domain)) == bounds,
+                f"the sensitivity of the query of round {n} is another one after records were read. It may depend "
+                "on the fields of the query and on the domain alone.",
+                check="purity",
+            )
+            require(n < _MOST_ROUNDS, f"next_request still asks after {n} rounds. Return None when it is done.")
+        self.finished = True
+
+    def ask(self, n: int, *, algorithm: Algorithm | None = None, rounds: Sequence[Round] | None = None) -> Any:
+        """The request after n rounds, of this algorithm or of a copy, from these rounds or from equal ones."""
+        given = tuple((self.rounds if rounds is None else rounds)[:n])
+        return (algorithm or self.algorithm).next_request(self.context, given, generator_after(n))
+
+    def estimate(self) -> Array:
+        """The algorithm's own answer."""
+        return self.algorithm.estimate(self.context, tuple(self.rounds))
+
+    @property
+    def transcript(self) -> Transcript:
+        """What a release would have returned."""
+        return Transcript(
+            context=self.context, algorithm=self.algorithm.to_json(), rounds=tuple(self.rounds), simulated=True
+        )
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether another process could read every query of the transcript."""
+        return all(is_registered(answered.query, QUERIES) for answered in self.rounds)
+
+    def _check(self, request: object, n: int, spent: Fraction) -> None:
+        if not isinstance(request, Request):
+            raise Broken(f"in round {n} it gives a {type(request).__name__}. Return a Request, or None at the end.")
+        check_protocol(request.query, QUERY_NAMES, "query")
+        d, n_columns = self.context.domain.n_columns, request.query.n_columns
+        require(n_columns == d, f"round {n} asks a query over {n_columns} columns in a domain of {d}.")
+        names = request.query.sensitivity(self.context.domain).names
+        require(
+            set(request.split) == set(names),
+            f"round {n} splits its share over {sorted(request.split)}, but the blocks of its query are "
+            f"{list(names)}. Name each block once.",
+        )
+        require(
+            spent + request.share <= 1,
+            f"round {n} asks for a share of {request.share} after {spent} was spent, more than the whole budget. "
+            "Let the shares of all rounds add up to 1.",
+            check="budget",
+        )
+        parts = sum(request.split.values())
+        hint = f"the blocks of round {n} get {parts} of its share. Let the parts add up to 1."
+        require(parts <= 1, hint, check="budget")
+
+
+def generator_after(n: int) -> np.random.Generator:
+    """A fresh generator for the request after n rounds: the same one whenever it is asked for."""
+    return np.random.default_rng([17, n])
 
 
 class _Terms:
@@ -105,7 +247,7 @@ class _Terms:
 
     def go_through(self, refit_tolerance: float, *, with_inference: bool) -> None:
         """Drive the algorithm on every table and try what follows from it."""
-        given = tables(self.context.domain, np.random.default_rng(self.seed))
+        given = _tables(self.context.domain, np.random.default_rng(self.seed))
         for i, (name, table) in enumerate(given.items()):
             drive, noise = self.drive(name, table)
             where = f"{self.where}, on {name}"
@@ -116,7 +258,7 @@ class _Terms:
                 self.recorder.run("next request", where, _pure, drive)
                 if drive.finished:
                     self.recorder.run("equal draws", where, _neighbours, drive, table, noise)
-                    try_refit(self.recorder, drive, where, tolerance=refit_tolerance, with_inference=with_inference)
+                    _try_refit(self.recorder, drive, where, tolerance=refit_tolerance, with_inference=with_inference)
 
     def drive(self, name: str, table: Array) -> tuple[Drive, RecordedNoise]:
         """One run, with the checks of every query that it asks for the first time."""
@@ -135,42 +277,33 @@ class _Terms:
             key = _described(request)
             if key not in self.seen:
                 self.seen.add(key)
-                try_query(
-                    self.recorder,
-                    request.query,
-                    self.context.domain,
-                    f"{where}, round {n}",
-                    split=request.split,
-                    random_state=self.seed,
-                )
+                place, query = f"{where}, round {n}", request.query
+                try_query(self.recorder, query, self.context.domain, place, split=request.split, random_state=self.seed)
 
 
 def _whole_budget(drive: Drive) -> None:
     spent = sum((request.share for request in drive.requests), Fraction(0))
-    if not drive.requests:
-        raise Broken("nothing is asked at all: next_request gives None before the first round.")
+    require(drive.requests, "nothing is asked at all: next_request gives None before the first round.")
     hint = "Write shares as Fraction(1, 3), not as 1 / 3, and give the last round what is left."
-    if spent < 1:
-        raise Broken(f"the rounds ask for {spent} of the budget. {hint}")
+    require(spent >= 1, f"the rounds ask for {spent} of the budget. {hint}")
     for n, request in enumerate(drive.requests, start=1):
         parts = sum(request.split.values(), Fraction(0))
-        if parts < 1:
-            raise Broken(f"round {n} gives its blocks {parts} of its share. {hint}")
+        require(parts >= 1, f"round {n} gives its blocks {parts} of its share. {hint}")
 
 
 def _estimate(drive: Drive) -> None:
     answer = drive.estimate()
-    if not isinstance(answer, np.ndarray) or answer.dtype.kind not in "fi":
-        raise Broken(f"estimate gives a {type(answer).__name__}: give a NumPy array of numbers.")
-    if not np.isfinite(answer).all():
-        raise Broken(
-            "estimate is NaN or infinite. Noisy counts can be zero or negative: keep divisors away from zero "
-            "(np.maximum(count, 1)), and say something where there is no signal."
-        )
-    if not np.array_equal(answer, drive.estimate()):
-        raise Broken("estimate gives something else when it is called again. It may use the context and rounds alone.")
-    if drive.algorithm.has_centers and not drive.context.domain.contains(answer).all():
-        raise Broken("a centre lies outside of the domain. Return context.domain.clip(centers).")
+    ok = isinstance(answer, np.ndarray) and answer.dtype.kind in "fi"
+    require(ok, f"estimate gives a {type(answer).__name__}: give a NumPy array of numbers.")
+    require(
+        np.isfinite(answer).all(),
+        "estimate is NaN or infinite. Noisy counts can be zero or negative: keep divisors away from zero "
+        "(np.maximum(count, 1)), and say something where there is no signal.",
+    )
+    hint = "estimate gives something else when it is called again. It may use the context and rounds alone."
+    require(np.array_equal(answer, drive.estimate()), hint)
+    inside = not drive.algorithm.has_centers or drive.context.domain.contains(answer).all()
+    require(inside, "a centre lies outside of the domain. Return context.domain.clip(centers).")
 
 
 def _pure(drive: Drive) -> None:
@@ -193,11 +326,11 @@ def _pure(drive: Drive) -> None:
     }
     for way, (algorithm, rounds) in ways.items():
         for n in reversed(range(len(expected))):
-            if _described(drive.ask(n, algorithm=algorithm, rounds=rounds)) != expected[n]:
-                raise Broken(
-                    f"asked {way}, next_request gives something else for round {n + 1}, with the same rounds and an "
-                    f"equal generator. {hint}"
-                )
+            require(
+                _described(drive.ask(n, algorithm=algorithm, rounds=rounds)) == expected[n],
+                f"asked {way}, next_request gives something else for round {n + 1}, with the same rounds and an "
+                f"equal generator. {hint}",
+            )
 
 
 def _neighbours(drive: Drive, table: Array, noise: RecordedNoise) -> None:
@@ -208,21 +341,20 @@ def _neighbours(drive: Drive, table: Array, noise: RecordedNoise) -> None:
         "contribution sets, the number of records."
     )
     others = {"with one record more": np.concatenate([table, corner]), "with a single record": table[:1]}
-    own = seen_of(drive)
+    own = _seen(drive)
     # What changes by itself is another rule's to say.
-    own = {name: value for name, value in seen_of(drive).items() if _equal(value, own[name])}
+    own = {name: value for name, value in _seen(drive).items() if _equal(value, own[name])}
     for name, other in others.items():
         again = Drive(drive.algorithm, drive.context)
         try:
             again.run(other, ReplayedNoise(noise))
         except Broken as broken:
             raise Broken(f"{name} and the same noisy answers, {broken}. {hint}") from None
-        if [_described(request) for request in again.requests] != [_described(request) for request in drive.requests]:
-            raise Broken(f"{name} and the same noisy answers, other queries or shares are asked for. {hint}")
-        now = seen_of(again)
+        same = list(map(_described, again.requests)) == list(map(_described, drive.requests))
+        require(same, f"{name} and the same noisy answers, other queries or shares are asked for. {hint}")
+        now = _seen(again)
         for what, value in own.items():
-            if not _equal(now[what], value):
-                raise Broken(f"{name} and the same noisy answers, {what} is another one. {hint}")
+            require(_equal(now[what], value), f"{name} and the same noisy answers, {what} is another one. {hint}")
 
 
 def _equal(a: Any, b: Any) -> bool:
@@ -241,7 +373,7 @@ def _described(request: Request | None) -> str:
 # ---- the noiseless twin: where records may lie, and what the algorithm answers on weighted points ----
 
 
-def try_refit(recorder: Recorder, drive: Drive, where: str, *, tolerance: float, with_inference: bool) -> None:
+def _try_refit(recorder: Recorder, drive: Drive, where: str, *, tolerance: float, with_inference: bool) -> None:
     """Try what an algorithm offers beyond asking; nothing, if it offers nothing."""
     if not drive.algorithm.can_refit:
         return
@@ -252,7 +384,7 @@ def try_refit(recorder: Recorder, drive: Drive, where: str, *, tolerance: float,
         recorder.run("inference", where, _inference, drive)
 
 
-def seen_of(drive: Drive) -> dict[str, Any]:
+def _seen(drive: Drive) -> dict[str, Any]:
     """Everything that an algorithm says after a run, by a name for messages."""
     algorithm, context, rounds = drive.algorithm, drive.context, tuple(drive.rounds)
     seen: dict[str, Any] = {"the estimate": drive.estimate(), "to_json": json.dumps(algorithm.to_json())}
@@ -282,15 +414,15 @@ def _support(drive: Drive) -> None:
     domain = drive.context.domain
     for n in (_N_POINTS, 7):
         points = _points(drive, n)
-        if not isinstance(points, np.ndarray) or points.shape != (n, domain.n_columns):
-            raise Broken(f"asked for {n} points, support gives {np.shape(points)}: give ({n}, {domain.n_columns}).")
-        if not np.isfinite(points).all() or np.abs(domain.clip(points) - points).max() > _OUTSIDE:
-            raise Broken("support leaves the domain. Return context.domain.clip(points).")
-    if not np.array_equal(_points(drive), _points(drive)):
-        raise Broken("support gives other points for an equal generator. Draw from the generator that it is given.")
+        hint = f"asked for {n} points, support gives {np.shape(points)}: give ({n}, {domain.n_columns})."
+        require(isinstance(points, np.ndarray) and points.shape == (n, domain.n_columns), hint)
+        inside = np.isfinite(points).all() and np.abs(domain.clip(points) - points).max() <= _OUTSIDE
+        require(inside, "support leaves the domain. Return context.domain.clip(points).")
+    hint = "support gives other points for an equal generator. Draw from the generator that it is given."
+    require(np.array_equal(_points(drive), _points(drive)), hint)
     strength = drive.algorithm.pseudo_records
-    if not (np.isfinite(strength) and strength > 0):
-        raise Broken(f"pseudo_records is {strength!r}: give a positive number; 3 to 30 suit most algorithms.")
+    hint = f"pseudo_records is {strength!r}: give a positive number; 3 to 30 suit most algorithms."
+    require(np.isfinite(strength) and strength > 0, hint)
 
 
 def _weighted(drive: Drive) -> tuple[Array, Array]:
@@ -306,20 +438,17 @@ def _refit(drive: Drive) -> None:
     }
     for name, (where, mass) in cases.items():
         answer = _answer(drive, where, mass)
-        if not isinstance(answer, np.ndarray) or answer.shape != own.shape:
-            raise Broken(
-                f"on {name}, refit has the shape {np.shape(answer)}, and estimate {own.shape}. Let them agree."
-            )
-        if not np.isfinite(answer).all():
-            raise Broken(f"on {name}, refit is NaN or infinite. Keep divisors away from zero.")
-        if not np.array_equal(answer, _answer(drive, where, mass)):
-            raise Broken(f"on {name}, refit gives something else for an equal generator.")
-        if not np.isfinite(drive.algorithm.in_user_units(drive.context, answer)).all():
-            raise Broken(f"on {name}, in_user_units makes of a finite answer one that is not.")
+        hint = f"on {name}, refit has the shape {np.shape(answer)}, and estimate {own.shape}. Let them agree."
+        require(isinstance(answer, np.ndarray) and answer.shape == own.shape, hint)
+        require(np.isfinite(answer).all(), f"on {name}, refit is NaN or infinite. Keep divisors away from zero.")
+        same = np.array_equal(answer, _answer(drive, where, mass))
+        require(same, f"on {name}, refit gives something else for an equal generator.")
+        ok = np.isfinite(drive.algorithm.in_user_units(drive.context, answer)).all()
+        require(ok, f"on {name}, in_user_units makes of a finite answer one that is not.")
     given, mass = points.copy(), weights.copy()
     drive.algorithm.refit(drive.context, tuple(drive.rounds), given, mass, generator_after(1))
-    if not (np.array_equal(given, points) and np.array_equal(mass, weights)):
-        raise Broken("refit changes the points or weights it is given. Work on copies.")
+    same = np.array_equal(given, points) and np.array_equal(mass, weights)
+    require(same, "refit changes the points or weights it is given. Work on copies.")
 
 
 def _weights(drive: Drive, tolerance: float) -> None:
@@ -329,11 +458,11 @@ def _weights(drive: Drive, tolerance: float) -> None:
     pieces = np.where(np.arange(_N_POINTS) % 3 == 0, 2, 1)
     halves = _answer(drive, np.repeat(points, pieces, axis=0), np.repeat(weights / pieces, pieces))
     moved = float(np.abs(whole - halves).max(initial=0.0))
-    if not moved <= tolerance * max(1.0, float(np.abs(whole).max(initial=0.0))):
-        raise Broken(
-            f"every third point in two, of half its weight each, moves the answer by {moved:.3g}. Use the weights in "
-            "every sum, mean and count: a point of weight 2 is two records."
-        )
+    require(
+        moved <= tolerance * max(1.0, float(np.abs(whole).max(initial=0.0))),
+        f"every third point in two, of half its weight each, moves the answer by {moved:.3g}. Use the weights in "
+        "every sum, mean and count: a point of weight 2 is two records.",
+    )
 
 
 def _inference(drive: Drive) -> None:
@@ -341,8 +470,8 @@ def _inference(drive: Drive) -> None:
     own = refit(transcript, None)
     inferred = infer(transcript, "maxent", n_points=_INFERRED_POINTS, random_state=0, warn=False)
     answer = refit(transcript, inferred, random_state=0)
-    if np.shape(answer) != np.shape(own) or not np.isfinite(answer).all():
-        raise Broken(
-            f"recoup.refit on inferred data has the shape {np.shape(answer)} (the algorithm's own answer: "
-            f"{np.shape(own)}), or is not finite."
-        )
+    require(
+        np.shape(answer) == np.shape(own) and np.isfinite(answer).all(),
+        f"recoup.refit on inferred data has the shape {np.shape(answer)} (the algorithm's own answer: "
+        f"{np.shape(own)}), or is not finite.",
+    )

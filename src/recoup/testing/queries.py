@@ -1,23 +1,31 @@
-"""The contract of a query, tried on one query in one domain."""
+"""The contract of a query, tried in one domain on records that are most likely to break it.
+
+These are corners, vertices, poles, faces and the centre of the domain, and random ones, all on the grid of 2^-30, as
+the curator's are. From the best known of them a search climbs, along single columns, up the slope that these show, and
+in random directions, to the record whose contribution comes nearest to its bound. It is a search, not a proof: it can
+only find that a bound is too small.
+"""
 
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from recoup.domain import Domain
+from recoup.domain import Box, Domain, L1Ball, L2Ball, uniform_points
 from recoup.errors import ParameterError
+from recoup.kernels import GRID
 from recoup.kernels.fixed_point import DROPPED
 from recoup.privacy.mechanism import MECHANISMS, SENSITIVITY
 from recoup.queries import QUERIES, query_from_json
-from recoup.queries.base import MAX_SIZE, Array, Integers, Query, Records, Sensitivity, sum_of_contributions
-from recoup.testing.records import block_ratios, default_domains, extreme_records, random_records, worst_records
+from recoup.queries.base import MAX_SIZE, Array, Query, Sensitivity, sum_of_contributions
 from recoup.testing.report import (
     Broken,
     Recorder,
@@ -27,17 +35,22 @@ from recoup.testing.report import (
     check_protocol,
     listening,
     read_back,
+    require,
 )
 
 QUERY_NAMES = ("type_name", "size", "n_columns", "sensitivity", "contribution", "integer_total", "to_json", "from_json")
 # The curator's factors leave 2^-40 of room for rounding; half of that is for the contribution, half for the product.
 _ROOM = 2.0**-41
 _TOTAL_TOLERANCE = 1e-9
-_N_RANDOM = 64
-_N_SINGLE = 24
+_N_RANDOM, _N_SINGLE = 64, 24
 # Rows that the curator hands over at a time, one more, and a table of several such blocks; for answers of up to so many
 # values, since larger ones would take long.
 _BLOCKS, _LONG_TABLE, _MANY_ROWS_SIZE = (4096, 4097), 10_000, 1024
+_MOST_PATTERNS = 81  # all of {-1, 0, 1}^4; in more columns, as many drawn ones
+_MOST_AXES = 32
+# The search: climbers in all, shared by the blocks and norms, and their steps, the first from one side to the other.
+_CLIMBERS, _STEPS, _FIRST_STEP, _SMALLEST_STEP = 48, 40, 2.0, 2.0**-20
+_MOST_COLUMNS_TRIED, _RANDOM_DIRECTIONS = 8, 4
 
 
 def check_query(
@@ -84,6 +97,18 @@ def named_domains(domain: Domain | Sequence[Domain] | None, n_columns: int) -> d
     return {f"{name} (domain {i + 1})" if len(given) > 1 else name: d for i, (name, d) in enumerate(pairs)}
 
 
+def default_domains(n_columns: int) -> dict[str, Domain]:
+    """Every kind of domain, with bounds that are not symmetric, and balls that are wider than the unit one."""
+    low, high = (tuple(np.linspace(*ends, n_columns)) for ends in ((-3.0, 1.0), (1.5, 7.0)))
+    return {
+        "Box": Box(low, high),
+        "L1Ball": L1Ball(low, high),
+        "L2Ball": L2Ball(low, high),
+        "L1Ball of radius 1.5": L1Ball(low, high, radius=1.5),
+        "L2Ball of radius 1.25": L2Ball(low, high, radius=1.25),
+    }
+
+
 def try_query(
     recorder: Recorder,
     query: Query,
@@ -94,73 +119,67 @@ def try_query(
     random_state: int = 0,
 ) -> None:
     """Try every rule of a query; later ones only where the earlier ones let them be tried."""
-    rng = np.random.default_rng(random_state)
-    trial = _Trial(
-        query, domain, np.concatenate([extreme_records(domain, rng), random_records(domain, _N_RANDOM, rng)])
-    )
+    trial = _Trial(query, domain, split, np.random.default_rng(random_state))
     recorder.run("frozen", where, check_frozen, query)
     if not recorder.run("sizes", where, trial.sizes):
         return
-    recorder.run("json", where, trial.json)
-    recorder.run("silence", where, trial.silence)
-    recorder.run("purity", where, trial.purity)
-    recorder.run("one by one", where, trial.one_by_one)
+    for name in ("json", "silence", "purity", "one by one"):
+        recorder.run(name, where, getattr(trial, name.replace(" ", "_")))
     # Where numbers are not finite there is nothing to compare.
     if recorder.run("finite", where, trial.finite):
-        recorder.run("claims", where, trial.claims)
-        recorder.run("sensitivity", where, trial.sensitivity, split, rng)
-        recorder.run("integer total", where, trial.integer_total, split)
+        for name in ("claims", "sensitivity", "integer total"):
+            recorder.run(name, where, getattr(trial, name.replace(" ", "_")))
 
 
-@dataclass(slots=True)
 class _Trial:
-    query: Query
-    domain: Domain
-    x: Array
-    _rows: Array | csr_array | None = field(default=None)
+    """The rules of a query, each a method of its name, on the same records x."""
 
-    @property
+    def __init__(
+        self, query: Query, domain: Domain, split: Mapping[str, Fraction] | None, rng: np.random.Generator
+    ) -> None:
+        self.query, self.domain, self.split, self.rng = query, domain, split, rng
+        self.x = np.concatenate([_extreme_records(domain, rng), _random_records(domain, _N_RANDOM, rng)])
+
+    @cached_property
     def rows(self) -> Array | csr_array:
-        if self._rows is None:
-            self._rows = self.query.contribution(self.x.copy())
-        return self._rows
+        return self.query.contribution(self.x.copy())
 
     def sizes(self) -> None:
         query, d = self.query, self.domain.n_columns
-        if query.n_columns != d:
-            raise Broken(f"n_columns is {query.n_columns} in a domain of {d} columns. Ask for the domain's columns.")
-        if not isinstance(query.size, int) or not 1 <= query.size <= MAX_SIZE:
-            raise Broken(f"size is {query.size!r}. Let it be an int between 1 and {MAX_SIZE}.")
+        hint = f"n_columns is {query.n_columns} in a domain of {d} columns. Ask for the domain's columns."
+        require(query.n_columns == d, hint)
+        hint = f"size is {query.size!r}. Let it be an int between 1 and {MAX_SIZE}."
+        require(isinstance(query.size, int) and 1 <= query.size <= MAX_SIZE, hint)
         blocks = query.sensitivity(self.domain).blocks
-        if sum(block.size for block in blocks) != query.size:
-            raise Broken(f"size is {query.size}, but the blocks of sensitivity have {[b.size for b in blocks]} values.")
-        if len({block.name for block in blocks}) < len(blocks):
-            raise Broken(f"two blocks have the same name: {[b.name for b in blocks]}. The split needs different ones.")
+        sizes, names = [block.size for block in blocks], [block.name for block in blocks]
+        require(sum(sizes) == query.size, f"size is {query.size}, but the blocks of sensitivity have {sizes} values.")
+        hint = f"two blocks have the same name: {names}. The split needs different ones."
+        require(len(set(names)) == len(blocks), hint)
         for block in blocks:
             for name, bound in (("l1", block.l1), ("l2", block.l2)):
-                if np.shape(bound) != (block.size,) or not (np.isfinite(bound).all() and (np.asarray(bound) > 0).all()):
-                    raise Broken(
-                        f"block {block.name!r} of {block.size} values has an {name} that is not as many positive "
-                        "numbers. recoup.custom.bounded_block makes them from one number."
-                    )
+                require(
+                    np.shape(bound) == (block.size,) and np.isfinite(bound).all() and (np.asarray(bound) > 0).all(),
+                    f"block {block.name!r} of {block.size} values has an {name} that is not as many positive "
+                    "numbers. recoup.custom.bounded_block makes them from one number.",
+                )
         for n in (len(self.x), 1, 0):
             rows = query.contribution(self.x[:n].copy())
-            if not (isinstance(rows, np.ndarray) or (issparse(rows) and rows.format == "csr")):
-                raise Broken(f"contribution gives a {type(rows).__name__}: give a NumPy array, or a csr_array.")
-            if rows.shape != (n, query.size):
-                raise Broken(
-                    f"contribution of {n} records has the shape {rows.shape}: it must be ({n}, {query.size}), also "
-                    "for no record at all."
-                )
+            hint = f"contribution gives a {type(rows).__name__}: give a NumPy array, or a csr_array."
+            require(isinstance(rows, np.ndarray) or (issparse(rows) and rows.format == "csr"), hint)
+            require(
+                rows.shape == (n, query.size),
+                f"contribution of {n} records has the shape {rows.shape}: it must be ({n}, {query.size}), also "
+                "for no record at all.",
+            )
 
     def json(self) -> None:
         check_json(self.query, QUERIES, query_from_json)
         again = read_back(self.query, QUERIES, query_from_json)
-        if not _same(self.rows, again.contribution(self.x.copy())):
-            raise Broken(
-                "read back from JSON, it contributes something else. Everything that contribution needs must be a "
-                "field and be written in full: numbers with .tolist(), not rounded, not as text of a few digits."
-            )
+        require(
+            _same(self.rows, again.contribution(self.x.copy())),
+            "read back from JSON, it contributes something else. Everything that contribution needs must be a "
+            "field and be written in full: numbers with .tolist(), not rounded, not as text of a few digits.",
+        )
 
     def silence(self) -> None:
         records, ones = self.domain.fixed(self.x), np.ones(self.query.size)
@@ -178,21 +197,20 @@ class _Trial:
                 )
 
     def purity(self) -> None:
-        query, before = self.query, self.x.copy()
-        given = self.x.copy()
+        query, before, given = self.query, self.x.copy(), self.x.copy()
         first = query.contribution(given)
-        if not np.array_equal(given, before):
-            raise Broken("contribution changes the array it is given. Work on a copy: x = x.copy(), or x = x * 2.")
+        hint = "contribution changes the array it is given. Work on a copy: x = x.copy(), or x = x * 2."
+        require(np.array_equal(given, before), hint)
         query.contribution(before[::-1].copy())
         query.contribution(before[:3].copy())
         hint = "Keep no cache, counter or generator: everything it needs is a field of the query."
         # More than once: what changes in turns may be back at its start.
-        if not all(_same(first, query.contribution(before.copy())) for _ in range(3)):
-            raise Broken(f"contribution gives something else when it is called again with the same records. {hint}")
-        if not _same(first, copy.deepcopy(query).contribution(before.copy())):
-            raise Broken(f"a copy of the query contributes something else. {hint}")
-        if described_bounds(query.sensitivity(self.domain)) != described_bounds(query.sensitivity(self.domain)):
-            raise Broken(f"sensitivity gives something else when it is called again. {hint}")
+        same = all(_same(first, query.contribution(before.copy())) for _ in range(3))
+        require(same, f"contribution gives something else when it is called again with the same records. {hint}")
+        same = _same(first, copy.deepcopy(query).contribution(before.copy()))
+        require(same, f"a copy of the query contributes something else. {hint}")
+        bounds = [described_bounds(query.sensitivity(self.domain)) for _ in range(2)]
+        require(bounds[0] == bounds[1], f"sensitivity gives something else when it is called again. {hint}")
 
     def one_by_one(self) -> None:
         x, rows, n = self.x, self.rows, len(self.x)
@@ -201,122 +219,116 @@ class _Trial:
             "Nothing may be computed over the rows: no mean, no maximum, no len(x); the last bit counts, since it "
             "decides integers (x @ w depends on the number of rows: write (x[:, None, :] * w).sum(axis=2))."
         )
-        if not _same(rows[order], self.query.contribution(x[order].copy())):
-            raise Broken(f"in another order, the same records contribute something else. {hint}")
+        same = _same(rows[order], self.query.contribution(x[order].copy()))
+        require(same, f"in another order, the same records contribute something else. {hint}")
         for i in order[:_N_SINGLE]:
-            if not _same(rows[[i]], self.query.contribution(x[[i]].copy())):
-                raise Broken(f"the record {_shown(x[i])} contributes something else alone than among {n}. {hint}")
-        half = n // 2
-        if not _same(rows[:half], self.query.contribution(x[:half].copy())):
-            raise Broken(f"the same records contribute something else without the other half of them. {hint}")
+            same = _same(rows[[i]], self.query.contribution(x[[i]].copy()))
+            require(same, f"the record {_shown(x[i])} contributes something else alone than among {n}. {hint}")
+        same = _same(rows[: n // 2], self.query.contribution(x[: n // 2].copy()))
+        require(same, f"the same records contribute something else without the other half of them. {hint}")
         for n_rows in (8 * n, *(_BLOCKS if self.query.size <= _MANY_ROWS_SIZE else ())):
             many = np.tile(x, (n_rows // n + 1, 1))[-n_rows:]
-            if not _same(rows, self.query.contribution(many)[-n:]):
-                raise Broken(f"the same records contribute something else among {n_rows}. {hint}")
+            same = _same(rows, self.query.contribution(many)[-n:])
+            require(same, f"the same records contribute something else among {n_rows}. {hint}")
 
     def finite(self) -> None:
         rows = self.rows
-        values = rows if isinstance(rows, np.ndarray) else rows.data
-        if not np.isfinite(values).all():
-            bad = ~np.isfinite(rows).all(axis=1) if isinstance(rows, np.ndarray) else ~np.isfinite(rows.sum(axis=1))
-            raise Broken(_not_finite(self.x[np.flatnonzero(np.asarray(bad).ravel())[0]]))
+        ok = np.isfinite(rows).all(axis=1) if isinstance(rows, np.ndarray) else np.isfinite(rows.sum(axis=1))
+        if not np.isfinite(rows if isinstance(rows, np.ndarray) else rows.data).all():
+            raise Broken(_not_finite(self.x[np.flatnonzero(~np.asarray(ok).ravel())[0]]))
 
     def claims(self) -> None:
         for block, place in self.query.sensitivity(self.domain).parts():
             part = self.rows[:, place]
             values = part if isinstance(part, np.ndarray) else part.data
             sums = np.asarray(part.sum(axis=1)).ravel()
-            if block.ones is not None and not (((values == 0) | (values == 1)).all() and (sums == block.ones).all()):
+            if block.ones is not None:
                 worst = int(np.argmax(sums != block.ones))
-                raise Broken(
+                require(
+                    ((values == 0) | (values == 1)).all() and (sums == block.ones).all(),
                     f"block {block.name!r} claims that every record raises {block.ones} of its values by exactly 1, "
-                    f"but the record {_shown(self.x[worst])} adds up to {sums[worst]:g}. Leave out `ones`, or count."
+                    f"but the record {_shown(self.x[worst])} adds up to {sums[worst]:g}. Leave out `ones`, or count.",
                 )
             if block.total is not None:
                 off = np.abs(sums - block.total)
-                if not (off <= _TOTAL_TOLERANCE * max(1.0, abs(block.total))).all():
-                    worst = int(off.argmax())
-                    raise Broken(
-                        f"block {block.name!r} claims that every record's values add up to {block.total:g}, but those "
-                        f"of {_shown(self.x[worst])} add up to {sums[worst]:.6g}. Set `total` to none: inference "
-                        "takes the number of records from it."
-                    )
+                worst = int(off.argmax())
+                require(
+                    (off <= _TOTAL_TOLERANCE * max(1.0, abs(block.total))).all(),
+                    f"block {block.name!r} claims that every record's values add up to {block.total:g}, but those "
+                    f"of {_shown(self.x[worst])} add up to {sums[worst]:.6g}. Set `total` to none: inference "
+                    "takes the number of records from it.",
+                )
 
-    def sensitivity(self, split: Mapping[str, Fraction] | None, rng: np.random.Generator) -> None:
+    def sensitivity(self) -> None:
         query, bounds = self.query, self.query.sensitivity(self.domain)
-        worst = worst_records(query, self.domain, bounds, self.x, rng)
+        worst = _worst_records(query, self.domain, bounds, self.x, self.rng)
         candidates = np.concatenate([worst, self.x])
-        rows = query.contribution(candidates.copy())
-        ratios = block_ratios(rows, bounds)
+        ratios = block_ratios(query.contribution(candidates.copy()), bounds)
         if not np.isfinite(ratios).all():
             raise Broken(_not_finite(candidates[np.flatnonzero(~np.isfinite(ratios).all(axis=1))[0]]), check="finite")
         i, goal = np.unravel_index(int(ratios.argmax()), ratios.shape)
-        if ratios[i, goal] > 1.0 + _ROOM:
-            raise Broken(_beyond(candidates[i], bounds, int(goal), float(ratios[i, goal])))
-        _check_integers(query, candidates[: len(worst)], bounds, split)
+        require(ratios[i, goal] <= 1.0 + _ROOM, _beyond(candidates[i], bounds, int(goal), float(ratios[i, goal])))
+        self._integers(worst, bounds)
 
-    def integer_total(self, split: Mapping[str, Fraction] | None) -> None:
-        query, bounds = self.query, self.query.sensitivity(self.domain)
-        records = self.domain.fixed(self.x)
+    def _integers(self, x: Array, bounds: Sensitivity) -> None:
+        """What truly protects: the integers of one record against the integer sensitivity of its round."""
         for mechanism in MECHANISMS.values():
-            factors = mechanism.factors(bounds, mechanism.weights(_shares(bounds, split), SENSITIVITY))
-            total = query.integer_total(records, factors)
-            expected = sum_of_contributions(query, records, factors)
-            if not isinstance(total, np.ndarray) or total.dtype != np.int64 or total.shape != (query.size,):
-                raise Broken(f"integer_total must give {query.size} 64-bit integers.")
-            fix = "Let it return recoup.queries.base.sum_of_contributions(self, records, factors)."
-            if not np.array_equal(total, expected):
-                raise Broken(f"integer_total is not the sum of the contributions, each rounded toward zero. {fix}")
-            parts = [query.integer_total(part, factors) for part in (records[:7], records[7:])]
-            if not np.array_equal(total, parts[0] + parts[1]):
-                raise Broken(f"the totals of two parts of a table do not add up to the table's. {fix}")
-            n_times = _LONG_TABLE // len(records) + 1 if query.size <= _MANY_ROWS_SIZE else 2
-            if not np.array_equal(query.integer_total(np.tile(records, (n_times, 1)), factors), n_times * total):
-                raise Broken(f"the total of a table that is repeated {n_times} times is not {n_times} times its. {fix}")
-            if not np.array_equal(query.integer_total(_with_dropped(records), factors), total):
-                raise Broken(f"a record with a missing value changes the total; it must contribute nothing. {fix}")
-
-
-def _check_integers(query: Query, x: Array, bounds: Sensitivity, split: Mapping[str, Fraction] | None) -> None:
-    """What truly protects: the integers of one record against the integer sensitivity of its round."""
-    for mechanism in MECHANISMS.values():
-        weights = mechanism.weights(_shares(bounds, split), SENSITIVITY)
-        factors = mechanism.factors(bounds, weights)
-        for point in x:
-            total = _integers_of(query, point, factors)
-            for (block, place), weight in zip(bounds.parts(), weights, strict=True):
-                values = [abs(int(v)) for v in total[place]]
-                moved = sum(values) if mechanism.norm == 1 else sum(v * v for v in values)
-                if moved > weight**mechanism.norm:
-                    raise Broken(
+            weights = mechanism.weights(self._shares(bounds), SENSITIVITY)
+            factors = mechanism.factors(bounds, weights)
+            for point in x:
+                rows = self.query.contribution(point[None].copy())
+                dense: Array = rows if isinstance(rows, np.ndarray) else rows.toarray()
+                total = np.asarray(np.trunc(dense[0] * factors), dtype=np.int64)
+                for (block, place), weight in zip(bounds.parts(), weights, strict=True):
+                    require(
+                        sum(abs(int(v)) ** mechanism.norm for v in total[place]) <= weight**mechanism.norm,
                         f"with {mechanism.name} noise the record {_shown(point)} moves the integers of block "
                         f"{block.name!r} by more than the share of the sensitivity that they have. Declare a larger "
-                        f"l{mechanism.norm}, and no `ones` for values that are not 0 or 1."
+                        f"l{mechanism.norm}, and no `ones` for values that are not 0 or 1.",
                     )
 
+    def integer_total(self) -> None:
+        query, bounds, records = self.query, self.query.sensitivity(self.domain), self.domain.fixed(self.x)
+        fix = "Let it return recoup.queries.base.sum_of_contributions(self, records, factors)."
+        dropped = np.full_like(records[:1], DROPPED)
+        n_times = _LONG_TABLE // len(records) + 1 if query.size <= _MANY_ROWS_SIZE else 2
+        for mechanism in MECHANISMS.values():
+            factors = mechanism.factors(bounds, mechanism.weights(self._shares(bounds), SENSITIVITY))
+            total = query.integer_total(records, factors)
+            ok = isinstance(total, np.ndarray) and total.dtype == np.int64 and total.shape == (query.size,)
+            expected = sum_of_contributions(query, records, factors)
+            require(ok, f"integer_total must give {query.size} 64-bit integers.")
+            same = np.array_equal(total, expected)
+            require(same, f"integer_total is not the sum of the contributions, each rounded toward zero. {fix}")
+            parts = [query.integer_total(part, factors) for part in (records[:7], records[7:])]
+            same = np.array_equal(total, parts[0] + parts[1])
+            require(same, f"the totals of two parts of a table do not add up to the table's. {fix}")
+            same = np.array_equal(query.integer_total(np.tile(records, (n_times, 1)), factors), n_times * total)
+            require(same, f"the total of a table that is repeated {n_times} times is not {n_times} times its. {fix}")
+            same = np.array_equal(query.integer_total(np.concatenate([dropped, records, dropped]), factors), total)
+            require(same, f"a record with a missing value changes the total; it must contribute nothing. {fix}")
 
-def _integers_of(query: Query, point: Array, factors: Array) -> Integers:
-    rows = query.contribution(point[None].copy())
-    dense: Array = rows if isinstance(rows, np.ndarray) else rows.toarray()
-    return np.asarray(np.trunc(dense[0] * factors), dtype=np.int64)
+    def _shares(self, bounds: Sensitivity) -> list[Fraction]:
+        if self.split is not None and set(self.split) == set(bounds.names):
+            return [Fraction(self.split[name]) for name in bounds.names]
+        return [Fraction(1, len(bounds.blocks))] * len(bounds.blocks)
 
 
 def _beyond(record: Array, bounds: Sensitivity, goal: int, ratio: float) -> str:
     n_blocks = len(bounds.blocks)
     block, norm = bounds.blocks[goal % n_blocks], 1 if goal < n_blocks else 2
-    start = (
-        f"block {block.name!r}: the record {_shown(record)} contributes {ratio:.6g} times the declared l{norm} bound"
+    rest = (
+        ", so the noise would hide only a part of it. Declare a bound that holds for every record of the domain, at "
+        f"least {ratio:.6g} times as large (a search cannot tell how much more), or clip the contribution to the bound "
+        "that is declared."
     )
     if ratio < 1.0 + 1e-6:
-        return (
-            f"{start} (too much by {ratio - 1:.2g}: rounding). Leave room for it: declare a bound that is larger by a "
-            "factor of 1 + 1e-9."
+        rest = (
+            f" (too much by {ratio - 1:.2g}: rounding). Leave room for it: declare a bound that is larger by a factor "
+            "of 1 + 1e-9."
         )
-    return (
-        f"{start}, so the noise would hide only a part of it. Declare a bound that holds for every record of the "
-        f"domain, at least {ratio:.6g} times as large (a search cannot tell how much more), or clip the contribution "
-        "to the bound that is declared."
-    )
+    what = f"block {block.name!r}: the record {_shown(record)} contributes {ratio:.6g} times"
+    return f"{what} the declared l{norm} bound{rest}"
 
 
 def _not_finite(record: Array) -> str:
@@ -324,17 +336,6 @@ def _not_finite(record: Array) -> str:
         f"the record {_shown(record)} contributes a number that is NaN or infinite. Look for divisions, logarithms and "
         "exponentials, and keep their arguments away from what breaks them."
     )
-
-
-def _shares(bounds: Sensitivity, split: Mapping[str, Fraction] | None) -> list[Fraction]:
-    if split is not None and set(split) == set(bounds.names):
-        return [Fraction(split[name]) for name in bounds.names]
-    return [Fraction(1, len(bounds.blocks))] * len(bounds.blocks)
-
-
-def _with_dropped(records: Records) -> Records:
-    dropped = np.full_like(records[:2], DROPPED)
-    return np.concatenate([dropped[:1], records, dropped[1:]])
 
 
 def _same(a: Array | csr_array, b: Array | csr_array) -> bool:
@@ -352,3 +353,101 @@ def described_bounds(sensitivity: Sensitivity) -> str:
 
 def _shown(record: Array) -> str:
     return "[" + ", ".join(f"{v:.6g}" for v in record[:6]) + (", ...]" if len(record) > 6 else "]")
+
+
+# ---- records, and the search for the one that comes nearest to a bound ----
+
+
+def _on_grid(domain: Domain, unit: Array) -> Array:
+    """Points moved into the domain and onto the grid, as records are."""
+    return domain.fixed(domain.clip(unit)) / GRID
+
+
+def _extreme_records(domain: Domain, rng: np.random.Generator) -> Array:
+    """The centre, corners, edges, faces, vertices and poles of a domain, and points just beside them."""
+    d = domain.n_columns
+    if 3**d <= _MOST_PATTERNS:
+        patterns = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=d)))
+    else:
+        patterns = rng.integers(-1, 2, size=(_MOST_PATTERNS, d)).astype(np.float64)
+        corners = 2.0 * rng.integers(0, 2, size=(_MOST_PATTERNS, d)) - 1.0
+        patterns = np.concatenate([np.zeros((1, d)), np.ones((1, d)), -np.ones((1, d)), corners, patterns])
+    axes = np.eye(d)[: min(d, _MOST_AXES)]
+    unit = np.concatenate([patterns, axes, -axes])
+    # A hair inside: a step of the grid, and a little more.
+    return _on_grid(domain, np.concatenate([unit, unit * (1.0 - 2.0**-29), unit * 0.999, unit * 0.5]))
+
+
+def _random_records(domain: Domain, n: int, rng: np.random.Generator) -> Array:
+    """Records spread over the domain, half of them on its boundary."""
+    inside = uniform_points(domain, n - n // 2, rng)
+    outside = rng.standard_normal((n // 2, domain.n_columns)) * 4.0
+    return _on_grid(domain, np.concatenate([inside, outside]))
+
+
+def block_ratios(rows: Array | csr_array, sensitivity: Sensitivity) -> Array:
+    """For each record and block: its contribution over the declared bound, in L1, then in L2: (n, 2 n_blocks)."""
+    n, n_blocks = rows.shape[0], len(sensitivity.blocks)
+    l1 = np.concatenate([block.l1 for block in sensitivity.blocks])
+    l2 = np.concatenate([block.l2 for block in sensitivity.blocks])
+    edges = np.cumsum([0] + [block.size for block in sensitivity.blocks])
+    if isinstance(rows, np.ndarray):
+        first = np.add.reduceat(np.abs(rows / l1), edges[:-1], axis=1)
+        second = np.sqrt(np.add.reduceat((rows / l2) ** 2, edges[:-1], axis=1))
+        return np.concatenate([first, second], axis=1)
+    rows = rows.copy()
+    rows.sum_duplicates()
+    owner = np.repeat(np.arange(n), np.diff(rows.indptr))
+    place = owner * n_blocks + (np.searchsorted(edges, rows.indices, side="right") - 1)
+    parts = [np.abs(rows.data / l1[rows.indices]), (rows.data / l2[rows.indices]) ** 2]
+    first, second = (np.bincount(place, weights=p, minlength=n * n_blocks).reshape(n, n_blocks) for p in parts)
+    return np.concatenate([first, np.sqrt(second)], axis=1)
+
+
+def _worst_records(
+    query: Query, domain: Domain, sensitivity: Sensitivity, known: Array, rng: np.random.Generator
+) -> Array:
+    """For each block and norm, the record that comes nearest to the bound, or breaks it: (2 n_blocks, d)."""
+    ratios = block_ratios(query.contribution(known.copy()), sensitivity)
+    n_goals, d = ratios.shape[1], domain.n_columns
+    each = max(2, _CLIMBERS // n_goals)
+    best = np.argsort(-ratios, axis=0, kind="stable")[: each // 2]
+    fresh = _random_records(domain, each - len(best), rng)
+    climbers = np.concatenate([np.concatenate([known[best[:, g]], fresh]) for g in range(n_goals)])
+    goals = np.repeat(np.arange(n_goals), len(best) + len(fresh))
+    heights = _heights(query, climbers, sensitivity, goals)
+    m, everyone = len(climbers), np.arange(len(climbers))
+    steps, slopes = np.full(m, _FIRST_STEP), np.zeros((m, d))
+    for _ in range(_STEPS):
+        if (steps < _SMALLEST_STEP).all():
+            break
+        columns = np.arange(d) if d <= _MOST_COLUMNS_TRIED else rng.choice(d, _MOST_COLUMNS_TRIED, replace=False)
+        moves = _moves(columns, slopes, rng)
+        tried = _on_grid(domain, climbers[:, None] + steps[:, None, None] * moves)
+        reached = _heights(query, tried.reshape(-1, d), sensitivity, np.repeat(goals, moves.shape[1])).reshape(m, -1)
+        ahead, back = reached[:, : len(columns)], reached[:, len(columns) : 2 * len(columns)]
+        slopes[:, columns] = np.where(np.isfinite(ahead - back), ahead - back, 0.0)
+        choice = reached.argmax(axis=1)
+        top = reached[everyone, choice]
+        higher = top > heights
+        climbers[higher] = tried[higher, choice[higher]]
+        heights = np.where(higher, top, heights)
+        steps = np.where(higher, np.minimum(steps * 1.5, _FIRST_STEP), steps * 0.5)
+    winners = [np.flatnonzero(goals == g)[heights[goals == g].argmax()] for g in range(n_goals)]
+    return climbers[winners]
+
+
+def _heights(query: Query, x: Array, sensitivity: Sensitivity, goals: NDArray[np.int64]) -> Array:
+    heights = block_ratios(query.contribution(x.copy()), sensitivity)[np.arange(len(x)), goals]
+    return np.where(np.isnan(heights), np.inf, heights)
+
+
+def _moves(columns: NDArray[np.int64], slopes: Array, rng: np.random.Generator) -> Array:
+    """For each climber: along each column, both ways; up its last known slope; and anywhere."""
+    m, d = slopes.shape
+    axes = np.broadcast_to(np.eye(d)[columns], (m, len(columns), d))
+    anywhere = np.broadcast_to(rng.standard_normal((_RANDOM_DIRECTIONS, d)), (m, _RANDOM_DIRECTIONS, d))
+    uphill = np.stack([slopes, np.sign(slopes)], axis=1)
+    free = np.concatenate([uphill, anywhere], axis=1)
+    free = free / np.maximum(np.abs(free).max(axis=2, keepdims=True), 1e-300)
+    return np.concatenate([axes, -axes, free], axis=1)

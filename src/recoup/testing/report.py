@@ -43,8 +43,6 @@ RULES = {
     "inference": "a transcript can be inferred from and refitted, in the user's units.",
 }
 
-_MUTABLE = (list, dict, set, bytearray)
-
 
 class Broken(Exception):
     """A check does not hold; the message says where one sees it and what to do."""
@@ -54,9 +52,15 @@ class Broken(Exception):
         super().__init__(message)
 
 
+def require(holds: object, message: str, *, check: str | None = None) -> None:
+    """Say that a check, or another one that is met on its way, is broken unless something holds."""
+    if not holds:
+        raise Broken(message, check=check)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One rule of the contract, as it was found.
+    """What came of one rule of the contract.
 
     Attributes:
         name: its short name.
@@ -139,25 +143,18 @@ class Recorder:
 
     def report(self, raise_on_failure: bool) -> Report:
         """Put everything together, and raise if asked to."""
-        report = Report(
-            subject=self.subject,
-            checks=tuple(
-                Check(name=name, rule=rule, passed=name not in self.broken, n_places=self.places[name], message=text)
-                for name, rule in RULES.items()
-                if name in self.places
-                for text in [_summary(self.broken.get(name, []))]
-            ),
-        )
+        checks = tuple(self._check(name, rule) for name, rule in RULES.items() if name in self.places)
+        report = Report(subject=self.subject, checks=checks)
         if raise_on_failure and not report.passed:
             raise ContractViolation(report)
         return report
 
-
-def _summary(messages: list[str]) -> str:
-    if len(messages) < 2:
-        return "".join(messages)
-    others = len(messages) - 1
-    return f"{messages[0]} (So it is in {others} more {'place' if others == 1 else 'places'}.)"
+    def _check(self, name: str, rule: str) -> Check:
+        messages = self.broken.get(name, [""])
+        others = len(messages) - 1
+        more = f" (So it is in {others} more {'place' if others == 1 else 'places'}.)" if others else ""
+        passed = name not in self.broken
+        return Check(name=name, rule=rule, passed=passed, n_places=self.places[name], message=messages[0] + more)
 
 
 def _place(error: Exception) -> str:
@@ -195,32 +192,31 @@ def listening() -> Iterator[list[str]]:
 def check_protocol(value: object, names: tuple[str, ...], kind: str) -> None:
     """Every name that Recoup uses must be there."""
     missing = [name for name in names if not hasattr(value, name)]
-    if missing:
-        raise Broken(
-            f"{type(value).__name__} has no {', '.join(missing)}, so it is no {kind}. Add what is missing; a base "
-            f"class in recoup.custom (Simple{kind.capitalize()}) brings most of it."
-        )
-    if not isinstance(value.type_name, str) or not value.type_name:  # type: ignore[attr-defined]
-        raise Broken("type_name must be a text, the name under which transcripts know the class, such as 'my-median'.")
+    require(
+        not missing,
+        f"{type(value).__name__} has no {', '.join(missing)}, so it is no {kind}. Add what is missing; a base "
+        f"class in recoup.custom (Simple{kind.capitalize()}) brings most of it.",
+    )
+    type_name = getattr(value, "type_name", None)
+    hint = "type_name must be a text, the name under which transcripts know the class, such as 'my-median'."
+    require(isinstance(type_name, str) and type_name, hint)
 
 
 def check_frozen(value: object) -> None:
     """Nothing in the value can be set or changed."""
     parameters = getattr(type(value), "__dataclass_params__", None)
-    if parameters is None or not parameters.frozen:
-        raise Broken(f"{type(value).__name__} is not frozen. Write @dataclass(frozen=True) above the class.")
+    hint = f"{type(value).__name__} is not frozen. Write @dataclass(frozen=True) above the class."
+    require(parameters is not None and parameters.frozen, hint)
     held = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}  # type: ignore[arg-type]
     held |= getattr(value, "__dict__", {})
     for name, item in held.items():
-        if isinstance(item, np.ndarray) and item.flags.writeable:
-            raise Broken(
-                f"the array {name!r} can be written to, so the value can change after it was asked. Keep a copy with "
-                "setflags(write=False), or derive from a base class in recoup.custom, which does it."
-            )
-        if isinstance(item, _MUTABLE):
-            raise Broken(
-                f"{name!r} is a {type(item).__name__}, in which state can hide between calls. Use a tuple or an array."
-            )
+        require(
+            not (isinstance(item, np.ndarray) and item.flags.writeable),
+            f"the array {name!r} can be written to, so the value can change after it was asked. Keep a copy with "
+            "setflags(write=False), or derive from a base class in recoup.custom, which does it.",
+        )
+        hint = f"{name!r} is a {type(item).__name__}, in which state can hide between calls. Use a tuple or an array."
+        require(not isinstance(item, (list, dict, set, bytearray)), hint)
 
 
 def read_back(value: Any, registry: Mapping[str, type], read: Callable[[Any], Any]) -> Any:
@@ -243,16 +239,14 @@ def check_json(value: Any, registry: Mapping[str, type], read: Callable[[Any], A
             f"to_json gives something that is not JSON ({error}). Write arrays with .tolist() and numbers as int or "
             "float, and let them be finite."
         ) from None
-    if not isinstance(written, dict) or written.get("type") != value.type_name:
-        raise Broken(f'to_json must give a dict with "type": {value.type_name!r}, by which it is read back.')
-    name = type(value).__name__
-    if not is_registered(value, registry):
-        taken = registry.get(value.type_name)
-        why = "is not registered" if taken is None else f"has a type_name that is taken by {taken.__qualname__}"
-        raise Broken(
-            f"{name} {why}, so its transcripts cannot be read. Call recoup.register({name}) below the class, in every "
-            "program that reads them."
-        )
-    again = read(written)
-    if json.loads(json.dumps(again.to_json())) != written:
-        raise Broken("what from_json reads back has another to_json: a field is lost or changed on the way.")
+    hint = f'to_json must give a dict with "type": {value.type_name!r}, by which it is read back.'
+    require(isinstance(written, dict) and written.get("type") == value.type_name, hint)
+    name, taken = type(value).__name__, registry.get(value.type_name)
+    why = "is not registered" if taken is None else f"has a type_name that is taken by {taken.__qualname__}"
+    require(
+        is_registered(value, registry),
+        f"{name} {why}, so its transcripts cannot be read. Call recoup.register({name}) below the class, in every "
+        "program that reads them.",
+    )
+    again = json.loads(json.dumps(read(written).to_json()))
+    require(again == written, "what from_json reads back has another to_json: a field is lost or changed on the way.")

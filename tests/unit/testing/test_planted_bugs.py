@@ -27,7 +27,7 @@ ALONE = {
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_is_found_and_explained(name, monkeypatch):
-    monkeypatch.setattr("recoup.testing.drive._MOST_ROUNDS", 12)
+    monkeypatch.setattr("recoup.testing.algorithms._MOST_ROUNDS", 12)
     make, check, words = PLANTED[name]
     with pytest.raises(ContractViolation) as violation:
         check_algorithm(make(), domain=BOX)

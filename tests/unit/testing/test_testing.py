@@ -12,7 +12,7 @@ import recoup
 from recoup.custom import Request
 from recoup.errors import ParameterError, RecoupError
 from recoup.testing import check_algorithm, check_query
-from recoup.testing.records import block_ratios
+from recoup.testing.queries import block_ratios
 from recoup.testing.report import RULES
 
 # What is right.
