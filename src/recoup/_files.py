@@ -28,14 +28,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     has the permissions that an ordinary new file would have.
     """
     target = Path(path)
-    temporary = _temporary(target)
-    try:
+    with _temporary(target) as temporary:
         yield temporary
         _as_new(temporary)
         os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
     _flush(target.parent)
 
 
@@ -49,8 +45,7 @@ def appearing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-    temporary = _temporary(target)
-    try:
+    with _temporary(target) as temporary:
         yield temporary
         _as_new(temporary)
         try:
@@ -61,8 +56,6 @@ def appearing(path: str | os.PathLike[str]) -> Iterator[Path]:
             # A file system without links: the name is taken first, and filled at once.
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
     _flush(target.parent)
 
 
@@ -112,10 +105,15 @@ def _locked(lock: Path) -> int | None:
         os.close(descriptor)
 
 
-def _temporary(target: Path) -> Path:
+@contextmanager
+def _temporary(target: Path) -> Iterator[Path]:
+    """An empty file beside the target, whose name is gone at the end, however that comes."""
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=_PART)
-    os.close(descriptor)
-    return Path(name)
+    try:
+        os.close(descriptor)
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 def _as_new(temporary: Path) -> None:

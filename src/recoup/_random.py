@@ -17,11 +17,7 @@ USUAL_SEED = 0
 
 
 def seed_for(random_state: Any = None) -> int:
-    """The seed of `infer` and of `refit`, which each start from it anew; a generator is asked for one.
-
-    >>> seed_for(), seed_for(7)
-    (0, 7)
-    """
+    """The seed of `infer` and of `refit`, which each start from it anew; a generator is asked for one."""
     match random_state:
         case None:
             return USUAL_SEED
@@ -51,11 +47,7 @@ def entropy_of(random_state: Any) -> Any:
 
 
 def stream(entropy: Any, *key: int) -> np.random.Generator:
-    """One of independent streams, each with a key of its own.
-
-    >>> stream(0, 0, 1).integers(100) == stream(0, 0, 1).integers(100)
-    np.True_
-    """
+    """One of independent streams, each with a key of its own."""
     return np.random.default_rng(_sequence(entropy, key))
 
 

@@ -26,11 +26,7 @@ def n_threads() -> int:
 
 
 def over_row_ranges(work: Callable[[int, int], Result], n_rows: int) -> list[Result]:
-    """Call `work(start, stop)` on ranges that cover the rows, one a thread, and return the results in order.
-
-    >>> over_row_ranges(lambda start, stop: stop - start, 10)
-    [10]
-    """
+    """Call `work(start, stop)` on ranges that cover the rows, one for each thread, and return the results in order."""
     n = max(1, min(n_threads(), n_rows // _MIN_ROWS_PER_THREAD))
     edges = [n_rows * i // n for i in range(n + 1)]
     if n == 1:
@@ -46,9 +42,6 @@ def in_order(work: Callable[[Item], Result], items: Iterator[Item]) -> Iterator[
     `work` comes in place of its result, one of `items` as soon as it is read.
 
     Guarantees: whoever stops early, by an error or by closing, leaves no thread behind.
-
-    >>> list(in_order(abs, iter([-1, 2, -3])))
-    [1, 2, 3]
     """
     n = n_threads()
     if n == 1:
@@ -73,9 +66,6 @@ def prefetched(items: Generator[Item, None, None], depth: int = 2) -> Iterator[I
     generator raised it. With RECOUP_NUM_THREADS=1 no thread is started.
 
     Guarantees: whoever stops early, by an error or by closing, leaves neither a thread nor an open file behind.
-
-    >>> list(prefetched(number**2 for number in range(4)))
-    [0, 1, 4, 9]
     """
     if n_threads() == 1:
         yield from items

@@ -15,11 +15,7 @@ _T = TypeVar("_T")
 
 
 def whole_number(value: object, name: str, *, low: int = 1, high: int = ORDINARY) -> int:
-    """Check a whole number from `low` to `high`; only an upper end below the ordinary one is worth a word.
-
-    >>> whole_number(3, "n_clusters")
-    3
-    """
+    """Check a whole number from `low` to `high`; only an upper end below the ordinary one is worth a word."""
     whole = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if whole is None or not low <= whole <= high:
         span = f"of at least {low}" if high >= ORDINARY else f"from {low} to {high}"
@@ -28,11 +24,7 @@ def whole_number(value: object, name: str, *, low: int = 1, high: int = ORDINARY
 
 
 def positive_number(value: object, name: str, *, high: float = inf, or_zero: bool = False) -> float:
-    """Check a finite number above 0.
-
-    >>> positive_number(0.5, "proposal_variance")
-    0.5
-    """
+    """Check a finite number above 0."""
     number = _real(value)
     if not (isfinite(number) and 0.0 <= number <= high and (or_zero or number > 0.0)):
         what = "a number of at least 0" if or_zero else "a positive number"
@@ -41,11 +33,7 @@ def positive_number(value: object, name: str, *, high: float = inf, or_zero: boo
 
 
 def probability(value: object, name: str) -> float:
-    """Check a number between 0 and 1, both excluded.
-
-    >>> probability(0.9, "level")
-    0.9
-    """
+    """Check a number between 0 and 1, both excluded."""
     number = _real(value)
     if not 0.0 < number < 1.0:
         raise _refusal(value, name, "give a number between 0 and 1.")
@@ -53,11 +41,7 @@ def probability(value: object, name: str) -> float:
 
 
 def choice(value: _T, name: str, choices: Iterable[_T], words: str | None = None) -> _T:
-    """Check that a value is one of some; `words` says which where their own names do not say enough.
-
-    >>> choice("laplace", "mechanism", ("laplace", "gaussian"))
-    'laplace'
-    """
+    """Check that a value is one of some; `words` says which where their own names do not say enough."""
     known = tuple(choices)
     if not isinstance(value, str) or value not in known:
         listed = ", ".join(map(str, known))

@@ -280,15 +280,7 @@ def declared_bounds(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[str, ...] | None]:
     """Read what users pass as `bounds`: `(low, high)` of numbers or arrays, or `{column: (low, high)}`.
 
-    Args:
-        bounds: the declaration.
-        n_columns: the number of columns over which single numbers are repeated.
-
-    Returns:
-        low, high and the column names (none for arrays).
-
-    >>> declared_bounds({"age": (17, 90), "hours": (1, 99)})
-    (array([17., 1.]), array([90., 99.]), ('age', 'hours'))
+    Returns low, high and the column names (none for arrays); single numbers are repeated over the columns.
     """
     if bounds is None:
         raise MissingBoundsError(_NO_BOUNDS)
@@ -314,11 +306,7 @@ def declared_bounds(
 
 
 def declared_width(bounds: Any) -> int | None:
-    """For how many columns `(low, high)` declares bounds; none if both are single numbers, which fit any.
-
-    >>> declared_width(([0, 0], 1)), declared_width((0, 1))
-    (2, None)
-    """
+    """For how many columns `(low, high)` declares bounds; none if both are single numbers, which fit any."""
     sizes = [np.size(side) for side in _pair(bounds, "bounds") if np.ndim(side) > 0]
     return max(sizes) if sizes else None
 
@@ -329,9 +317,6 @@ def _pair(value: Any, what: str) -> tuple[Any, Any]:
     if isinstance(value[0], str) or isinstance(value[1], str):
         raise BoundsError(f"{what}: low and high must be numbers.")
     return value[0], value[1]
-
-
-__all__ = ["DOMAINS", "Box", "Domain", "L1Ball", "L2Ball", "declared_bounds", "declared_width", "domain_from_json"]
 
 
 def uniform_points(domain: Domain, n: int, rng: np.random.Generator) -> Array:

@@ -20,16 +20,7 @@ _REGIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GeneratedTable:
-    """A generated table with what a user would declare about it.
-
-    Attributes:
-        name: what it is like.
-        columns: names of the columns.
-        low: declared smallest values; not computed from the rows.
-        high: declared largest values.
-        n_clusters: how many clusters to ask for.
-        rows: (n, d), in units.
-    """
+    """Rows, (n, d), with what a user would declare about them: bounds that are not computed from them, and K."""
 
     name: str
     columns: tuple[str, ...]
@@ -40,18 +31,7 @@ class GeneratedTable:
 
 
 def gaussian_blobs(seed: int = 0, n_records: int = 5000) -> GeneratedTable:
-    """Make fifteen round clusters of equal size at random places that are far from each other, like the set S1.
-
-    Args:
-        seed: the same seed makes the same table.
-        n_records: how many rows.
-
-    Returns:
-        Two columns on a square whose side is a million.
-
-    >>> gaussian_blobs().rows.shape
-    (5000, 2)
-    """
+    """Make fifteen round clusters of equal size at random places that are far from each other, like the set S1."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
     side, n_clusters = 1e6, 15
     places = np.empty((n_clusters, 2))
@@ -80,15 +60,7 @@ def gaussian_blobs(seed: int = 0, n_records: int = 5000) -> GeneratedTable:
 def city_check_ins(seed: int = 0, n_records: int = 107_000) -> GeneratedTable:
     """Make check-ins that crowd into cities of very unequal size on five parts of the world, like the set Gowalla.
 
-    Args:
-        seed: the same seed makes the same table.
-        n_records: how many rows.
-
-    Returns:
-        Longitude and latitude in degrees; city sizes follow Zipf's law and the spread around a city is heavy-tailed.
-
-    >>> city_check_ins(n_records=1000).columns
-    ('longitude', 'latitude')
+    City sizes follow Zipf's law, and the spread around a city is heavy-tailed.
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
     regions = np.array(_REGIONS)

@@ -1,7 +1,7 @@
 """Answers of a private algorithm that ran elsewhere, as a transcript that inference and reports can read.
 
 Whoever made them names each query and the noise of its answer. Nothing about their privacy can be checked from here:
-what they claim is carried along as a claim, in the file, on the page and on the command line. `docs/foreign.md`
+what they claim is carried along as a claim, in the file, on the page and on the command line. `docs/imported.md`
 describes the file that people write by hand.
 """
 
@@ -35,12 +35,12 @@ from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
 
 FORMAT = "recoup-foreign"
-_FIELDS = {
-    *("format", "bounds", "domain", "radius", "epsilon", "delta", "mechanism", "neighbours", "records_per_person"),
-    *("n_records", "simulated", "algorithm", "units", "rounds"),
+_TERMS = {
+    *("epsilon", "delta", "mechanism", "neighbours", "records_per_person"),
+    *("n_records", "simulated", "algorithm", "units"),
 }
+_FIELDS = {*_TERMS, "format", "bounds", "domain", "radius", "rounds"}
 _NEEDED = ("bounds", "epsilon", "mechanism", "rounds")
-_ROUND_FIELDS = {"query", "noisy", "scale"}
 _BEYOND_NOISE = 30.0  # scales: Laplace noise is larger once in 10^13 values, Gaussian noise never
 
 Units = Literal["unit", "user"]
@@ -124,7 +124,7 @@ def load_foreign(path: str | os.PathLike[str]) -> Transcript:
     """Read the JSON that people write by hand about answers that were made elsewhere.
 
     Args:
-        path: the file; `docs/foreign.md` describes its fields.
+        path: the file; `docs/imported.md` describes its fields.
 
     Returns:
         A transcript; `save` writes it for `Transcript.load`.
@@ -159,21 +159,18 @@ def imported_from_json(value: object) -> Transcript:
         raise TranscriptFormatError(f'this is not a file about answers made elsewhere: its "format" is not "{FORMAT}".')
     if unknown := sorted(set(value) - _FIELDS):
         raise TranscriptFormatError(f"unknown field {unknown[0]!r:.60}; known are {', '.join(sorted(_FIELDS))}.")
-    for name in _NEEDED:
-        if name not in value:
-            raise TranscriptFormatError(f"the field {name!r} is missing.")
+    if missing := [name for name in _NEEDED if name not in value]:
+        raise TranscriptFormatError(f"the field {missing[0]!r} is missing.")
     rounds = value["rounds"]
     if not isinstance(rounds, list) or not rounds:
         raise TranscriptFormatError("rounds must be a list of at least one round.")
     for t, item in enumerate(rounds, start=1):
-        if not isinstance(item, Mapping) or set(item) != _ROUND_FIELDS:
+        if not isinstance(item, Mapping) or set(item) != {"query", "noisy", "scale"}:
             raise TranscriptFormatError(f"round {t} must hold query, noisy and scale, and nothing else.")
-    names = ("epsilon", "delta", "mechanism", "algorithm", "n_records", "records_per_person", "neighbours", "units")
-    given = {name: value[name] for name in (*names, "simulated") if name in value}
+    given = {name: value[name] for name in _TERMS if name in value}
+    answers = [(item["query"], item["noisy"], item["scale"]) for item in rounds]
     try:
-        return transcript_from(
-            domain=_domain(value), rounds=[(item["query"], item["noisy"], item["scale"]) for item in rounds], **given
-        )
+        return transcript_from(domain=_domain(value), rounds=answers, **given)
     except TranscriptFormatError:
         raise
     except RecoupError as error:
@@ -217,10 +214,10 @@ def _round(context: Context, item: Any, t: int, units: Units) -> Round:
         blocks = query.sensitivity(context.domain).blocks
         answer = _by_block(noisy, [(block.name, block.size) for block in blocks], "noisy")
         each = _by_block(scales, [(block.name, None) for block in blocks], "scale")
-        found = Round.of_imported(context, query=query, noisy=answer, scales=each)
-        found = found if units == "unit" else _sums_in_unit(context, found)
-        _check_possible(context, found, units)
-        return found
+        answered = Round.of_imported(context, query=query, noisy=answer, scales=each)
+        answered = answered if units == "unit" else _sums_in_unit(context, answered)
+        _check_possible(context, answered, units)
+        return answered
     except (ParameterError, TranscriptFormatError) as error:
         raise ParameterError(f"round {t}: {error}") from None
 
@@ -229,8 +226,7 @@ def _query_from_json(value: object, domain: Domain, units: Units) -> Query:
     if units == "user" and isinstance(value, Mapping) and value.get("type") == VoronoiQuery.type_name:
         if value.get("sums") == "relative":
             raise ParameterError('relative sums are read in the unit domain only: give them with units="unit".')
-        centers = np.array(_unit_centers(value, domain))
-        return query_from_json({**value, "centers": centers.tolist()})
+        return query_from_json({**value, "centers": _unit_centers(value, domain).tolist()})
     query = query_from_json(value)
     if units == "user" and not counts_in_cells(query):
         raise ParameterError(f'{query.type_name} is read in the unit domain only: give it with units="unit".')
@@ -258,47 +254,41 @@ def _by_block(values: Any, blocks: list[tuple[str, int | None]], what: str) -> A
         raise ParameterError(f"{what} must name the blocks {', '.join(names)}, each once.")
     parts = []
     for name, size in blocks:
-        part = values[name]
+        part = list(values[name].ravel()) if isinstance(values[name], np.ndarray) else values[name]
         if isinstance(part, list | tuple) and part and all(isinstance(row, list | tuple) for row in part):
             part = [item for row in part for item in row]
-        if size is None and not isinstance(part, list | tuple | np.ndarray):
-            parts.append([part])
-            continue
-        flat = list(np.asarray(part).ravel()) if isinstance(part, np.ndarray) else part
-        if not isinstance(flat, list | tuple) or (size is not None and len(flat) != size):
+        if size is None and not isinstance(part, list | tuple):
+            part = [part]
+        if not isinstance(part, list | tuple) or (size is not None and len(part) != size):
             raise ParameterError(f"block {name!r} of {what} must be a list of {size} numbers.")
-        parts.append(list(flat))
+        parts.append(list(part))
     if what == "scale" and any(len(part) > 1 for part in parts):
         raise ParameterError("by block, a scale is one number: give a list of all scales instead.")
     return [item for part in parts for item in part]
 
 
-def _sums_in_unit(context: Context, found: Round) -> Round:
+def _sums_in_unit(context: Context, answered: Round) -> Round:
     """Sums in the columns' own units, moved to the unit domain.
 
     A record x of a column is m + h u there, so a sum is m times a count plus h times the sum of u. The count that is
     taken off is noisy: its noise joins that of the sum, treated as one noise of the same kind and variance.
     """
-    query = as_cells(found.query, "absolute", "relative")
+    query = as_cells(answered.query, "absolute", "relative")
     if query is None:
-        return found
+        return answered
     k, shape = query.n_cells, query.centers.shape
     low, high = np.array(context.domain.low), np.array(context.domain.high)
     middle, half = (low + high) / 2.0, (high - low) / 2.0
-    counts, sums = found.noisy[:k], found.noisy[k:].reshape(shape)
-    count_scales, sum_scales = found.scales[:k], found.scales[k:].reshape(shape)
+    counts, sums = answered.noisy[:k], answered.noisy[k:].reshape(shape)
+    count_scales, sum_scales = answered.scales[:k], answered.scales[k:].reshape(shape)
     with np.errstate(all="ignore"):  # what overflows is refused below
         moved = (sums - middle * counts[:, None]) / half
         joined = np.hypot(sum_scales, middle * count_scales[:, None]) / half
-    return Round.of_imported(
-        context,
-        query=query,
-        noisy=np.concatenate([counts, moved.ravel()]),
-        scales=np.concatenate([count_scales, joined.ravel()]),
-    )
+    noisy, scales = np.concatenate([counts, moved.ravel()]), np.concatenate([count_scales, joined.ravel()])
+    return Round.of_imported(context, query=query, noisy=noisy, scales=scales)
 
 
-def _check_possible(context: Context, found: Round, units: Units) -> None:
+def _check_possible(context: Context, answered: Round, units: Units) -> None:
     """Refuse answers that no records inside the bounds can have given: their units are others than was said.
 
     Refused is only what contradicts the stated noise by 30 of its scales: sums that are larger than as many records
@@ -307,29 +297,29 @@ def _check_possible(context: Context, found: Round, units: Units) -> None:
     anywhere, and such a cell then counts nothing but noise. A count below zero by as many scales is wrong in another
     way and says nothing here.
     """
-    if query := as_cells(found.query):
-        _check_cells(context, found, query, units)
+    if query := as_cells(answered.query):
+        _check_cells(context, answered, query, units)
         return
-    blocks, room = found.query.sensitivity(context.domain).blocks, _BEYOND_NOISE * found.scales
+    blocks, room = answered.query.sensitivity(context.domain).blocks, _BEYOND_NOISE * answered.scales
     counting = next((block for block in blocks if block.total), None)
     if counting is None or counting.total is None:
         return
-    where = found.block(counting.name, context)
-    n_records = float(found.noisy[where].sum()) / counting.total
+    where = answered.block(counting.name, context)
+    n_records = float(answered.noisy[where].sum()) / counting.total
     unsure = float(np.sqrt((room[where] ** 2).sum())) / abs(counting.total)
     for block in blocks:
-        values = found.block(block.name, context)
+        values = answered.block(block.name, context)
         most = np.minimum(block.l1, block.l2) * (max(n_records, 0.0) + unsure) + room[values]
-        if block.total is None and n_records >= -unsure and (np.abs(found.noisy[values]) > most).any():
+        if block.total is None and n_records >= -unsure and (np.abs(answered.noisy[values]) > most).any():
             raise ParameterError(
-                f"block {block.name!r} has more than so many records inside the bounds give: {found.query.type_name} "
-                "is read as of columns scaled to -1 to 1 only."
+                f"block {block.name!r} has more than so many records inside the bounds give: "
+                f"{answered.query.type_name} is read as of columns scaled to -1 to 1 only."
             )
 
 
-def _check_cells(context: Context, found: Round, query: VoronoiQuery, units: Units) -> None:
-    k, d, room = query.n_cells, query.n_columns, _BEYOND_NOISE * found.scales
-    counts, sums = found.noisy[:k], found.noisy[k:]
+def _check_cells(context: Context, answered: Round, query: VoronoiQuery, units: Units) -> None:
+    k, d, room = query.n_cells, query.n_columns, _BEYOND_NOISE * answered.scales
+    counts, sums = answered.noisy[:k], answered.noisy[k:]
     hint = "check the centres, the sums, the bounds and the scales."
     if units == "unit":
         hint = 'it is read as of columns scaled to -1 to 1. If it is in the columns\' own units, say units="user".'
@@ -380,9 +370,9 @@ def _algorithm(
         reason = f" {error}" if isinstance(error, ParameterError) else ""
         raise ParameterError(f"the rounds are not those of {algorithm.type_name}.{reason}") from None
     if isinstance(algorithm, GaussianMixture | CovariancePCA | PowerPCA):
-        found = len(answer) - (not isinstance(algorithm, GaussianMixture))  # the first row of the others is the mean
-        if found != algorithm.n_components:
-            raise ParameterError(f"the rounds have {found} components, and the algorithm {algorithm.n_components}.")
+        n = len(answer) - (not isinstance(algorithm, GaussianMixture))  # the first row of the others is the mean
+        if n != algorithm.n_components:
+            raise ParameterError(f"the rounds have {n} components, and the algorithm {algorithm.n_components}.")
     n_clusters = getattr(algorithm, "n_clusters", len(answer))
     if n_clusters != len(answer):
         raise ParameterError(f"the rounds have {len(answer)} clusters, and the algorithm {n_clusters}.")

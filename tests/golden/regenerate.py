@@ -81,7 +81,7 @@ def every_query() -> Transcript:
     )
 
 
-def foreign() -> Transcript:
+def imported() -> Transcript:
     """Answers that were made elsewhere: a scale for all, for each block, and for each value."""
     centers = np.array([[-0.5, 0.25], [0.5, -0.125]])
     return transcript_from(
@@ -109,7 +109,7 @@ def ledger(path: Path) -> None:
 
 if __name__ == "__main__":
     ledger(FOLDER / f"ledger-v{VERSION}.db")
-    foreign().save(FOLDER / f"foreign-v{IMPORTED_VERSION}.json")
+    imported().save(FOLDER / f"foreign-v{IMPORTED_VERSION}.json")
     lloyd().save(FOLDER / f"lloyd-v{SCHEMA_VERSION}.json")
     hybrid().save(FOLDER / f"hybrid-v{SCHEMA_VERSION}.json")
     every_query().save(FOLDER / f"every-query-v{SCHEMA_VERSION}.json")

@@ -11,12 +11,12 @@ from recoup.imported import imported_from_json
 
 
 @pytest.fixture(scope="module")
-def foreign():
+def imported():
     return imported_from_json(file_of(kmeans_elsewhere(people())[0]))
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    path = tmp_path_factory.mktemp("foreign") / "foreign.json"
+    path = tmp_path_factory.mktemp("imported") / "imported.json"
     path.write_text(json.dumps(file_of(kmeans_elsewhere(people())[0])))
     return path

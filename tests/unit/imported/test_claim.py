@@ -18,11 +18,11 @@ from recoup.privacy.statement import IMPORTED, NOT_PRIVATE
 from recoup.transcript.transcript import Transcript
 
 
-def test_the_statement_is_a_claim(foreign):
-    assert foreign.imported
-    assert foreign.statement == IMPORTED == foreign.privacy["statement"] == foreign.to_json()["privacy"]
+def test_the_statement_is_a_claim(imported):
+    assert imported.imported
+    assert imported.statement == IMPORTED == imported.privacy["statement"] == imported.to_json()["privacy"]
     assert "not verified by Recoup" in IMPORTED
-    assert (foreign.privacy["noise"], foreign.privacy["spent"]) == ("unverified", 0.5)
+    assert (imported.privacy["noise"], imported.privacy["spent"]) == ("unverified", 0.5)
     simulated = imported_from_json(GRID | {"simulated": True})
     assert simulated.statement == NOT_PRIVATE
     replaced = imported_from_json(GRID | {"neighbours": "replace-one-record"})
@@ -31,30 +31,30 @@ def test_the_statement_is_a_claim(foreign):
         recoup.infer([imported_from_json(GRID | {"rounds": [GRID["rounds"][0] | {"noisy": [1, 2, 3, 4]}]}), replaced])
 
 
-def test_round_trip_through_a_file(foreign, tmp_path):
-    foreign.save(tmp_path / "t.json")
+def test_round_trip_through_a_file(imported, tmp_path):
+    imported.save(tmp_path / "t.json")
     again = Transcript.load(tmp_path / "t.json")
-    assert again.to_json() == foreign.to_json()
+    assert again.to_json() == imported.to_json()
     assert again.to_json()["schema_version"] == 2
-    for a, b in zip(again.rounds, foreign.rounds, strict=True):
+    for a, b in zip(again.rounds, imported.rounds, strict=True):
         np.testing.assert_array_equal(a.noisy, b.noisy)
         np.testing.assert_array_equal(a.scales, b.scales)
-    same = [recoup.infer(t, random_state=1, n_points=1000).weights for t in (again, foreign)]
+    same = [recoup.infer(t, random_state=1, n_points=1000).weights for t in (again, imported)]
     np.testing.assert_array_equal(*same)
 
 
-def test_it_cannot_be_continued(foreign, tmp_path):
-    foreign.save(tmp_path / "t.json")
+def test_it_cannot_be_continued(imported, tmp_path):
+    imported.save(tmp_path / "t.json")
     with pytest.raises(TranscriptError, match="made elsewhere: it can be read, and not continued"):
         recoup.release(
-            recoup.KMeans(n_clusters=3, n_rounds=3), table(), domain=foreign.context.domain, epsilon=0.5,
+            recoup.KMeans(n_clusters=3, n_rounds=3), table(), domain=imported.context.domain, epsilon=0.5,
             path=tmp_path / "t.json", resume=True,
         )  # fmt: skip
-    one = recoup.release(recoup.KMeans(n_clusters=3, n_rounds=1), table(), domain=foreign.context.domain, epsilon=1)
+    one = recoup.release(recoup.KMeans(n_clusters=3, n_rounds=1), table(), domain=imported.context.domain, epsilon=1)
     with pytest.raises(TranscriptError, match="do not mix"):
-        foreign.with_round(one.rounds[0])
+        imported.with_round(one.rounds[0])
     with pytest.raises(TranscriptError, match="do not mix"):
-        one.with_round(foreign.rounds[0])
+        one.with_round(imported.rounds[0])
 
 
 def test_the_command_line_from_the_file_to_the_report(written, tmp_path, monkeypatch):

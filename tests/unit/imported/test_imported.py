@@ -16,9 +16,9 @@ from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
 
 
-def test_sums_in_own_units_are_moved_to_the_unit_domain(foreign):
+def test_sums_in_own_units_are_moved_to_the_unit_domain(imported):
     given = kmeans_elsewhere(people())[0][0]
-    answered, domain = foreign.rounds[0], foreign.context.domain
+    answered, domain = imported.rounds[0], imported.context.domain
     np.testing.assert_allclose((answered.query.centers + 1) * [50, 40] + [0, 10], given["query"]["centers"])
     counts, sums = np.array(given["noisy"]["count"]), np.array(given["noisy"]["sum"])
     np.testing.assert_array_equal(answered.noisy[:3], counts)
@@ -52,13 +52,13 @@ def test_the_noise_that_is_stated_decides_and_not_the_claim():
     np.testing.assert_array_equal(*points)
 
 
-def test_every_method_and_intervals_read_it(foreign):
+def test_every_method_and_intervals_read_it(imported):
     for method in ("mcmc", "consistency"):
-        inferred = recoup.infer(foreign, method, random_state=0, n_steps=500)
-        assert recoup.refit(foreign, inferred, random_state=0).shape == (3, 2)
-    inferred = recoup.infer(foreign, random_state=0, n_points=2000)
-    centers = recoup.refit(foreign, inferred, random_state=0)
-    found = intervals(foreign, inferred, centers, level=0.5, n_draws=5, random_state=0)
+        inferred = recoup.infer(imported, method, random_state=0, n_steps=500)
+        assert recoup.refit(imported, inferred, random_state=0).shape == (3, 2)
+    inferred = recoup.infer(imported, random_state=0, n_points=2000)
+    centers = recoup.refit(imported, inferred, random_state=0)
+    found = intervals(imported, inferred, centers, level=0.5, n_draws=5, random_state=0)
     assert ((found.center_low <= centers) & (centers <= found.center_high)).all()
     assert (found.center_high > found.center_low).any()
 
@@ -136,15 +136,15 @@ def test_marginals_can_be_clustered_if_an_algorithm_is_named():
     assert recoup.refit(made, recoup.infer(made, random_state=0), random_state=0).shape == (3, 2)
 
 
-def test_it_is_read_together_with_a_release(foreign):
+def test_it_is_read_together_with_a_release(imported):
     terms = {"epsilon": 1, "noise": "simulated", "random_state": 0}
-    grid = recoup.release(recoup.GridKMeans(n_clusters=3), table(), domain=foreign.context.domain, **terms)
+    grid = recoup.release(recoup.GridKMeans(n_clusters=3), table(), domain=imported.context.domain, **terms)
     unnamed = recoup.release(recoup.GridKMeans(n_clusters=3), people(), domain=recoup.Box(LOW, HIGH), **terms)
     with pytest.raises(ParameterError, match="columns"):
-        recoup.infer([foreign, unnamed])
-    inferred = recoup.infer([foreign, grid], random_state=0, n_points=3000)
+        recoup.infer([imported, unnamed])
+    inferred = recoup.infer([imported, grid], random_state=0, n_points=3000)
     assert inferred.simulated
-    assert recoup.refit(foreign, inferred, random_state=0).shape == (3, 2)
+    assert recoup.refit(imported, inferred, random_state=0).shape == (3, 2)
 
 
 def test_extreme_numbers_give_finite_results():

@@ -170,12 +170,12 @@ def test_junk_anywhere_in_what_people_write():
     _junk_anywhere(file_of(kmeans_elsewhere(people(200))[0]), imported_from_json, 2)
 
 
-def test_junk_anywhere_in_what_is_saved(foreign):
+def test_junk_anywhere_in_what_is_saved(imported):
     def signed(value):
         body = {name: item for name, item in value.items() if name != "checksum"}
         return Transcript.from_json(body | {"checksum": _checksum(body)})
 
-    _junk_anywhere(foreign.to_json(), signed, 3)
+    _junk_anywhere(imported.to_json(), signed, 3)
 
 
 SAVED = [
@@ -197,17 +197,17 @@ SAVED = [
 
 
 @pytest.mark.parametrize("change", SAVED, ids=lambda change: change.__name__)
-def test_an_edited_transcript_is_refused_even_if_it_is_signed_anew(foreign, change):
-    value = copy.deepcopy(foreign.to_json())
+def test_an_edited_transcript_is_refused_even_if_it_is_signed_anew(imported, change):
+    value = copy.deepcopy(imported.to_json())
     change(value)
     body = {name: item for name, item in value.items() if name != "checksum"}
     with pytest.raises(TranscriptFormatError):
         Transcript.from_json(body | {"checksum": _checksum(body)})
 
 
-def test_a_release_cannot_pass_for_something_made_elsewhere_nor_the_reverse(foreign):
+def test_a_release_cannot_pass_for_something_made_elsewhere_nor_the_reverse(imported):
     released = recoup.release(recoup.KMeans(n_clusters=1, n_rounds=1), [[0.5]], domain=recoup.Box([0], [1]), epsilon=1)
-    for value, version in ((released.to_json(), 2), (foreign.to_json(), 1)):
+    for value, version in ((released.to_json(), 2), (imported.to_json(), 1)):
         body = {name: item for name, item in value.items() if name != "checksum"} | {"schema_version": version}
         with pytest.raises(TranscriptFormatError):
             Transcript.from_json(body | {"checksum": _checksum(body)})

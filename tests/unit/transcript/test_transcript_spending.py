@@ -93,7 +93,7 @@ def test_rounds_of_two_kinds_do_not_mix(transcript):
         claimed.with_round(transcript.rounds[0])
 
 
-def test_what_is_foreign_counts_with_the_whole_claim():
+def test_what_is_imported_counts_with_the_whole_claim():
     terms = context(Box([0, 0], [1, 1]), "gaussian", epsilon="2")
     query = queries(2)["grid"]
     claimed = terms_of((Round.of_imported(terms, query=query, noisy=np.ones(query.size), scales=1.0),), terms)

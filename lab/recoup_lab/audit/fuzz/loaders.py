@@ -128,7 +128,7 @@ class TranscriptFile(TranscriptValue):
 # ---- answers made elsewhere ------------------------------------------------------------------------------------------
 
 
-class ForeignValue:
+class ImportedValue:
     """`imported_from_json` on spoilt values."""
 
     errors = (TranscriptFormatError,)
@@ -190,11 +190,11 @@ class ForeignValue:
         return lambda: _sound(imported_from_json(value)), frozenset()
 
 
-class ForeignFile(ForeignValue):
+class ImportedFile(ImportedValue):
     """`load_foreign` on spoilt files."""
 
     def case(self, rng: Random, folder: Path) -> tuple[Case, frozenset[str]]:
-        path = folder / "foreign.json"
+        path = folder / "imported.json"
         seed, other = rng.choice(self.seeds), rng.choice(self.seeds)
         if rng.random() < 0.5:
             content = spoilt_bytes(json.dumps(seed).encode(), rng, json.dumps(other).encode())
@@ -350,8 +350,8 @@ def _totalled(path: Path) -> None:
 TARGETS: Final[dict[str, tuple[Callable[[], Target], int]]] = {
     "transcript, values": (TranscriptValue, 220),
     "transcript, files": (TranscriptFile, 120),
-    "made elsewhere, values": (ForeignValue, 130),
-    "made elsewhere, files": (ForeignFile, 80),
+    "made elsewhere, values": (ImportedValue, 130),
+    "made elsewhere, files": (ImportedFile, 80),
     "bounds, typed": (BoundsText, 150),
     "bounds, files": (BoundsFile, 100),
     "config": (ConfigFile, 100),

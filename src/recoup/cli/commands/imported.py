@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -22,9 +22,9 @@ def imported(
 ) -> None:
     """Read noisy answers of a private algorithm that ran elsewhere, for `infer` and `report`.
 
-    Their privacy is whatever their maker claims: it is not verified. docs/foreign.md describes the file. Example:
+    Their privacy is whatever their maker claims: it is not verified. docs/imported.md describes the file. Example:
 
-        recoup import foreign.json -o transcript.json
+        recoup import imported.json -o transcript.json
     """
     from recoup.imported import load_foreign
 
@@ -43,13 +43,9 @@ def imported(
             f"Noise of these scales would cost {unit} {float(implied):.3g} here, more than the {claimed:.3g} that is "
             "claimed: check the scales, the units and the bounds."
         )
-    rounds: list[dict[str, Any]] = [
-        {
-            "query": answered.query.type_name,
-            "n_values": answered.query.size,
-            "smallest_scale": float(answered.scales.min()),
-            "largest_scale": float(answered.scales.max()),
-        }
+    names = ("query", "n_values", "smallest_scale", "largest_scale")
+    rounds = [
+        (answered.query.type_name, answered.query.size, float(answered.scales.min()), float(answered.scales.max()))
         for answered in transcript.rounds
     ]
     if as_json:
@@ -57,15 +53,14 @@ def imported(
             {
                 "transcript": str(output),
                 "algorithm": dict(transcript.algorithm),
-                "rounds": rounds,
+                "rounds": [dict(zip(names, values, strict=True)) for values in rounds],
                 "privacy": transcript.privacy,
                 "files": [str(output)],
             }
         )
         return
     rows = [
-        [str(t), str(r["query"]), str(r["n_values"]), *out.numbers((r["smallest_scale"], r["largest_scale"]))]
-        for t, r in enumerate(rounds, start=1)
+        [str(t), query, str(size), *out.numbers(scales)] for t, (query, size, *scales) in enumerate(rounds, start=1)
     ]
     title = f"{out.counted(len(rounds), 'round')} of {transcript.algorithm['type']}, {transcript.statement}"
     out.print_table(title, ["round", "query", "values", "smallest scale", "largest scale"], rows, left=2)
