@@ -34,13 +34,12 @@ def test_every_kind_gives_the_same_rows(rows: np.ndarray, n_rows: int, block_row
         pq.write_table(table, parquet_path, row_group_size=row_group)
         frame = pd.DataFrame(rows, columns=names)
         for source in (csv_path, parquet_path, table, frame, pl.from_arrow(table), table.to_reader(row_group)):
-            opened = open_table(source, names, n_columns=len(names), block_rows=block_rows)
-            blocks = list(opened.blocks())
+            blocks = list(open_table(source, names, n_columns=len(names)).blocks(block_rows))
             assert all(len(block) <= block_rows for block in blocks)
             found = np.concatenate(blocks)
             np.testing.assert_array_equal(np.where(np.isfinite(found), found, np.nan), expected)
     for source in (rows, np.asfortranarray(rows), rows.tolist()):
-        blocks = list(open_table(source, n_columns=len(names), block_rows=block_rows).blocks())
+        blocks = list(open_table(source, n_columns=len(names)).blocks(block_rows))
         found = np.concatenate(blocks)
         np.testing.assert_array_equal(np.where(np.isfinite(found), found, np.nan), expected)
 

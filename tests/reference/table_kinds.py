@@ -17,16 +17,16 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
-from recoup.curator.tables.table import Columns, Table
+from recoup.curator.tables.table import BLOCK_ROWS, Columns, Table
 from recoup.errors import RecoupError
 
 ROWS = np.array([[1.0, 10.5, -3.0], [2.0, 0.25, 1e308], [3.0, 7.0, 0.0], [4.0, -1e-9, 5.0], [5.0, 2.0, 6.0]])
 NAMES = ("a", "b", "c")
 
 
-def gather(table: Table) -> np.ndarray:
+def gather(table: Table, block_rows: int = BLOCK_ROWS) -> np.ndarray:
     """All rows, with NaN for whatever is not finite: either is a missing cell."""
-    blocks = list(table.blocks())
+    blocks = list(table.blocks(block_rows))
     assert blocks
     for block in blocks:
         assert type(block) in (np.ndarray, Columns)

@@ -171,7 +171,7 @@ def partial_totals(
     if version != __version__:
         raise SparkError(_other_version(__version__))
     asked, limits = query_from_json(query), domain_from_json(domain)
-    table = Table(None, limits.n_columns, lambda: map(columns_of, batches))
+    table = Table(None, limits.n_columns, lambda _: map(columns_of, batches))
     total = TableSource(table, limits, keep=False).total(asked, np.array(factors))
     parts = [(i, value >> _LOW_BITS, value & (1 << _LOW_BITS) - 1) for i, value in enumerate(total) if value]
     if parts:
@@ -186,7 +186,7 @@ def _map_in_arrow(frame: Any, work: Callable[[Iterator[Any]], Iterator[Any]], sc
         return frame.mapInArrow(work, schema)
 
 
-def _not_here() -> NoReturn:
+def _not_here(_: int) -> NoReturn:
     raise DataError(
         "The records of a Spark DataFrame stay where they are, so this works on local tables only. Use it inside "
         "X.mapInArrow, one batch at a time, or on X.toPandas() if the records fit here and may be here."

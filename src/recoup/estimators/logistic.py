@@ -269,7 +269,7 @@ def _with_labels(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any]) -> Table
     while label in (table.columns or ()):
         label += "_"
     names = None if table.columns is None else (*table.columns, label)
-    return Table(names, table.n_columns + 1, lambda: iter((records,)))
+    return Table(names, table.n_columns + 1, lambda _: iter((records,)))
 
 
 def _check_lengths(n_rows: int, n_labels: int) -> None:
@@ -299,8 +299,8 @@ def _with_own_column(X: Any, name: str, bounds: Any, classes: tuple[Any, Any], c
     if isinstance(table, SparkTable):
         return replace(table, columns=names, frame=_spark_columns(table.frame, order, classes))
 
-    def read() -> Iterator[TableRows]:
-        for block in table.blocks():
+    def read(block_rows: int) -> Iterator[TableRows]:
+        for block in table.blocks(block_rows):
             rows = np.asarray(block, dtype=np.float64)[:, order]
             rows[:, -1] = codes_of(rows[:, -1], classes)
             yield np.ascontiguousarray(rows)

@@ -122,7 +122,7 @@ def test_blocks_do_not_depend_on_threads(
     many = np.random.default_rng(0).normal(size=(500, 2))
     for i in range(5):
         WRITERS[suffix](tmp_path / f"{i}{suffix}", many[100 * i : 100 * i + 100])
-    blocks = list(open_table(tmp_path, ["b", "a"], block_rows=32).blocks())
+    blocks = list(open_table(tmp_path, ["b", "a"]).blocks(32))
     assert [len(block) for block in blocks] == [32, 32, 32, 4] * 5
     np.testing.assert_array_equal(np.concatenate(blocks), many[:, [1, 0]])
 

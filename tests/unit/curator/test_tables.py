@@ -19,19 +19,20 @@ import pytest
 from table_kinds import BARE, NAMED, NAMES, ROWS, feather, folder, gather, parquet, write_csv
 
 from recoup.curator.tables.open import open_table
+from recoup.curator.tables.table import Table
 
 
 @pytest.mark.parametrize("block_rows", [1, 2, 131_072])
 @pytest.mark.parametrize("kind", NAMED)
 def test_named_tables_equal_the_array(kind: str, block_rows: int, tmp_path: Path) -> None:
-    everything = open_table(NAMED[kind](ROWS, tmp_path), n_columns=3, block_rows=block_rows)
+    everything = open_table(NAMED[kind](ROWS, tmp_path), n_columns=3)
     assert everything.columns == NAMES
     for _ in range(2):
-        np.testing.assert_array_equal(gather(everything), ROWS)
-    assert all(len(block) <= block_rows for block in everything.blocks())
-    two = open_table(NAMED[kind](ROWS, tmp_path), ["c", "a"], n_columns=2, block_rows=block_rows)
+        np.testing.assert_array_equal(gather(everything, block_rows), ROWS)
+    assert all(len(block) <= block_rows for block in everything.blocks(block_rows))
+    two = open_table(NAMED[kind](ROWS, tmp_path), ["c", "a"], n_columns=2)
     assert two.columns == ("c", "a")
-    np.testing.assert_array_equal(gather(two), ROWS[:, [2, 0]])
+    np.testing.assert_array_equal(gather(two, block_rows), ROWS[:, [2, 0]])
 
 
 @pytest.mark.parametrize("kind", NAMED)
@@ -48,12 +49,19 @@ def test_a_folder_is_its_files_in_order_of_their_names(write_and_suffix: Any, tm
     np.testing.assert_array_equal(gather(table), np.concatenate([ROWS[2:], ROWS[:2]])[:, [2, 1]])
 
 
+def test_blocks_of_a_wide_table_have_fewer_rows() -> None:
+    for n_columns, n_rows in ((10, 131_072), (1000, 4194)):
+        asked: list[int] = []
+        list(Table(None, n_columns, lambda rows, asked=asked: iter(asked.append(rows) or ())).blocks())
+        assert asked == [n_rows]
+
+
 @pytest.mark.parametrize("block_rows", [1, 2, 131_072])
 @pytest.mark.parametrize("kind", BARE)
 def test_bare_tables_equal_the_array(kind: str, block_rows: int) -> None:
-    table = open_table(BARE[kind](ROWS), n_columns=3, block_rows=block_rows)
+    table = open_table(BARE[kind](ROWS), n_columns=3)
     assert table.columns is None
-    np.testing.assert_array_equal(gather(table), ROWS)
+    np.testing.assert_array_equal(gather(table, block_rows), ROWS)
     assert gather(open_table(BARE[kind](ROWS[:0]), n_columns=3)).shape == (0, 3)
 
 
@@ -62,7 +70,7 @@ def test_bare_tables_equal_the_array(kind: str, block_rows: int) -> None:
 def test_a_float_array_is_passed_through_without_a_copy(dtype: type, order: str) -> None:
     with np.errstate(over="ignore"):
         rows = ROWS.astype(dtype, order=order)
-    (block,) = open_table(rows, block_rows=1).blocks()
+    (block,) = open_table(rows).blocks(1)
     assert np.shares_memory(block, rows)
     assert block.dtype == dtype
 
@@ -70,12 +78,12 @@ def test_a_float_array_is_passed_through_without_a_copy(dtype: type, order: str)
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i8", "u8", "f2", "f4", "f8", "g"])
 def test_every_real_dtype_is_converted(dtype: str) -> None:
     rows = np.array([[1, 0], [0, 1]], dtype=dtype)
-    np.testing.assert_array_equal(gather(open_table(rows, block_rows=1)), [[1, 0], [0, 1]])
+    np.testing.assert_array_equal(gather(open_table(rows), 1), [[1, 0], [0, 1]])
 
 
 def test_masked_cells_are_missing() -> None:
     rows = np.ma.masked_array(np.arange(6).reshape(3, 2), mask=[[0, 1], [0, 0], [1, 0]])
-    np.testing.assert_array_equal(gather(open_table(rows, block_rows=2)), [[0, np.nan], [2, 3], [np.nan, 5]])
+    np.testing.assert_array_equal(gather(open_table(rows), 2), [[0, np.nan], [2, 3], [np.nan, 5]])
 
 
 def test_arrow_types_become_numbers() -> None:
@@ -92,7 +100,7 @@ def test_arrow_types_become_numbers() -> None:
     by_type["bool8"] = pa.ExtensionArray.from_storage(pa.bool8(), column(pa.int8()))
     table = pa.table(by_type)
     expected = np.repeat([[1.0], [np.nan], [0.0]], len(by_type), axis=1)
-    np.testing.assert_array_equal(gather(open_table(table, block_rows=2)), expected)
+    np.testing.assert_array_equal(gather(open_table(table), 2), expected)
     nothing = open_table(pa.table({"null": pa.nulls(2)}))
     np.testing.assert_array_equal(gather(nothing), [[np.nan], [np.nan]])
 
@@ -123,7 +131,7 @@ def test_pandas_types_become_numbers() -> None:
         }
     )
     expected = np.repeat([[1.0], [0.0]], frame.shape[1], axis=1)
-    np.testing.assert_array_equal(gather(open_table(frame, block_rows=1)), expected)
+    np.testing.assert_array_equal(gather(open_table(frame), 1), expected)
     missing = frame[["Int64", "boolean", "arrow", "arrow bool", "decimal", "category"]].copy()
     missing.loc[0] = [pd.NA] * 5 + [np.nan]
     np.testing.assert_array_equal(gather(open_table(missing)), expected[:, :6] * [[np.nan], [1]])
@@ -143,7 +151,7 @@ def test_polars_types_become_numbers() -> None:
     frame = frame.with_columns(nothing=None)
     expected = np.repeat([[1.0], [np.nan], [0.0]], len(kinds) + 1, axis=1)
     expected[:, -1] = np.nan
-    np.testing.assert_array_equal(gather(open_table(frame, block_rows=2)), expected)
+    np.testing.assert_array_equal(gather(open_table(frame), 2), expected)
 
 
 def test_optional_libraries_are_not_imported_for_an_array() -> None:

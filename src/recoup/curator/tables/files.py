@@ -26,7 +26,6 @@ from recoup.curator.tables.table import (
     Columns,
     Table,
     blocks_of,
-    bounded_rows,
     check_numeric,
     columns_of,
     file_changed,
@@ -78,9 +77,7 @@ class _Opened:
     by_column: bool = False
 
 
-def open_path(
-    path: Path, wanted: tuple[str, ...] | None, n_columns: int | None, block_rows: int, csv_dialect: str
-) -> Table:
+def open_path(path: Path, wanted: tuple[str, ...] | None, n_columns: int | None, csv_dialect: str) -> Table:
     """Open a file, or all files of a folder, whose names may hold more columns, as in `year=2020`; see `open_table`."""
     files = _naming_only(str(path), lambda: files_of(path) if path.is_dir() else [TableFile(path)])
     in_folder = files[0].path != path
@@ -96,12 +93,12 @@ def open_path(
         readers.append(_reader(opened, file, wanted, f" in {file.shown!r}" if in_folder else ""))
     names = wanted if wanted is not None else first or ()
 
-    def read() -> Generator[Columns, None, None]:
+    def read(block_rows: int) -> Generator[Columns, None, None]:
         for reader in readers:
-            yield from reader(bounded_rows(block_rows, len(names)))
+            yield from reader(block_rows)
 
     dialect = csv_dialect if opened.schema is None else None
-    return Table(names, len(names), lambda: prefetched(read()), csv_dialect=dialect)
+    return Table(names, len(names), lambda block_rows: prefetched(read(block_rows)), csv_dialect=dialect)
 
 
 def _check_all_meant(opened: _Opened, shown: str, n_columns: int | None) -> None:

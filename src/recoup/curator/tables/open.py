@@ -29,7 +29,6 @@ from recoup.curator.tables.table import (
     TableRows,
     arrow_numbers,
     blocks_of,
-    bounded_rows,
     check_numeric,
     is_a,
     not_numeric,
@@ -51,7 +50,6 @@ def open_table(
     columns: Sequence[str] | None = None,
     *,
     n_columns: int | None = None,
-    block_rows: int = 131_072,
     csv_dialect: str = "rfc4180",
 ) -> Table:
     """Open a table of any supported kind, selecting its declared columns.
@@ -63,7 +61,6 @@ def open_table(
             these, read in pieces each time that blocks are asked for.
         columns: names of the columns to read, in this order; None: all of them.
         n_columns: how many columns were declared, checked against the table; a list of rows needs it.
-        block_rows: the most rows in a block, except for arrays that are passed through as they are.
         csv_dialect: how CSV files were written, "rfc4180" or "lines".
 
     Guarantees:
@@ -82,7 +79,7 @@ def open_table(
     if wanted is not None and len(set(wanted)) < len(wanted):
         twice = next(name for name, times in Counter(wanted).items() if times > 1)
         raise DataError(f"Column {twice!r} is declared twice. Declare each column once.")
-    table = _open(X, wanted, n_columns, block_rows, csv_dialect)
+    table = _open(X, wanted, n_columns, csv_dialect)
     if n_columns is not None and n_columns != table.n_columns:
         declared = "1 column" if n_columns == 1 else f"{n_columns} columns"
         raise DataError(f"The bounds are declared for {declared} but the table has {table.n_columns}.")
@@ -91,7 +88,7 @@ def open_table(
     return table
 
 
-def _open(X: object, wanted: tuple[str, ...] | None, n_columns: int | None, block_rows: int, csv_dialect: str) -> Table:
+def _open(X: object, wanted: tuple[str, ...] | None, n_columns: int | None, csv_dialect: str) -> Table:
     source: Any = X
     # First of all: a Spark DataFrame would also pass for a stream of all its records.
     if is_spark(X):
@@ -103,17 +100,17 @@ def _open(X: object, wanted: tuple[str, ...] | None, n_columns: int | None, bloc
             raise DataError(
                 "The path of the table is empty, or no text. Name a file or a folder; . is the current folder."
             )
-        return open_path(Path(path), wanted, n_columns, block_rows, csv_dialect)
+        return open_path(Path(path), wanted, n_columns, csv_dialect)
     if is_a(X, "pandas", "Series") or is_a(X, "polars", "Series"):
         raise DataError("A Series is one column and no table. Use X.to_frame().")
     if is_a(X, "pandas", "DataFrame"):
-        return _open_pandas(source, wanted, block_rows)
+        return _open_pandas(source, wanted)
     if is_a(X, "polars", "DataFrame") or is_a(X, "polars", "LazyFrame"):
-        return _open_polars(source, wanted, block_rows)
+        return _open_polars(source, wanted)
     if isinstance(X, pa.Table | pa.RecordBatch):
-        return _open_arrow_table(source, wanted, block_rows)
+        return _open_arrow_table(source, wanted)
     if hasattr(X, "__arrow_c_stream__"):
-        return _open_arrow_stream(source, wanted, block_rows)
+        return _open_arrow_stream(source, wanted)
     if type(X).__module__.startswith("scipy.sparse"):
         raise ColumnTypeError("A sparse matrix cannot be read: every cell counts here. Use X.toarray().")
     if isinstance(X, np.ndarray | list | tuple) or hasattr(X, "__array__"):
@@ -123,15 +120,15 @@ def _open(X: object, wanted: tuple[str, ...] | None, n_columns: int | None, bloc
                 "Declare bounds=(low, high) in the order of its columns, or hand over a data frame."
             )
         if isinstance(X, list | tuple):
-            return _open_rows(X, n_columns, block_rows)
-        return _open_array(source, block_rows)
+            return _open_rows(X, n_columns)
+        return _open_array(source)
     raise DataError(
         f"No table can be read from a {type(X).__name__}. Hand over a NumPy array, a pandas or Polars frame, "
         "a PyArrow table, a Spark DataFrame, or the path of a CSV or Parquet file."
     )
 
 
-def _open_array(X: Any, block_rows: int) -> Table:
+def _open_array(X: Any) -> Table:
     """Open a two-dimensional array, or what turns into one; floats that are contiguous are passed on uncopied."""
     array: Any = X if isinstance(X, np.ma.MaskedArray) else _quietly(lambda: np.asarray(X))
     if array is None:
@@ -160,8 +157,8 @@ def _open_array(X: Any, block_rows: int) -> Table:
 
     contiguous = array.flags.aligned and (array.flags.c_contiguous or array.flags.f_contiguous)
     if contiguous and array.dtype in (np.float32, np.float64) and not isinstance(array, np.ma.MaskedArray):
-        return Table(None, array.shape[1], lambda: iter((array,)))
-    return Table(None, array.shape[1], lambda: sliced(array.shape[0], bounded_rows(block_rows, array.shape[1]), cut))
+        return Table(None, array.shape[1], lambda _: iter((array,)))
+    return Table(None, array.shape[1], lambda block_rows: sliced(array.shape[0], block_rows, cut))
 
 
 def _quietly(work: Callable[[], Any]) -> Any:
@@ -172,7 +169,7 @@ def _quietly(work: Callable[[], Any]) -> Any:
         return None
 
 
-def _open_rows(rows: Sequence[Any], n_columns: int | None, block_rows: int) -> Table:
+def _open_rows(rows: Sequence[Any], n_columns: int | None) -> Table:
     """Open a list of rows: it declares no types, so its cells are numbers by the user's bounds, or missing.
 
     Guarantees: a cell is read by one rule, whatever the other cells and rows are. A row that is none, or of another
@@ -199,7 +196,7 @@ def _open_rows(rows: Sequence[Any], n_columns: int | None, block_rows: int) -> T
         # As an error a warning makes its cell missing; shown, it would tell of the cell.
         warnings.simplefilter("error")
         array = np.fromiter(numbers(), dtype=np.float64, count=len(rows) * n_columns)
-    return _open_array(array.reshape(len(rows), n_columns), block_rows)
+    return _open_array(array.reshape(len(rows), n_columns))
 
 
 def cells_of(row: Any) -> list[Any] | None:
@@ -223,7 +220,7 @@ def _number(cell: Any) -> float:
         return math.nan
 
 
-def _open_pandas(frame: Any, wanted: tuple[str, ...] | None, block_rows: int) -> Table:
+def _open_pandas(frame: Any, wanted: tuple[str, ...] | None) -> Table:
     """Open a pandas frame by the dtypes of its columns."""
     names = tuple(str(name) for name in frame.columns)
     positions = select(names, wanted, hint=_SEE_COLUMNS)
@@ -247,10 +244,10 @@ def _open_pandas(frame: Any, wanted: tuple[str, ...] | None, block_rows: int) ->
         return block
 
     selected = tuple(names[position] for position in positions)
-    return Table(selected, len(selected), lambda: sliced(len(frame), bounded_rows(block_rows, len(selected)), cut))
+    return Table(selected, len(selected), lambda block_rows: sliced(len(frame), block_rows, cut))
 
 
-def _open_polars(frame: Any, wanted: tuple[str, ...] | None, block_rows: int) -> Table:
+def _open_polars(frame: Any, wanted: tuple[str, ...] | None) -> Table:
     """Open a Polars frame by its schema; a lazy one is collected once, if types are declared where it reads."""
     import polars
 
@@ -276,7 +273,7 @@ def _open_polars(frame: Any, wanted: tuple[str, ...] | None, block_rows: int) ->
         numbers = frame.slice(rows.start, rows.stop - rows.start).select(cells).to_numpy(order="c")
         return np.require(numbers, requirements=["C", "W"])
 
-    return Table(selected, len(selected), lambda: sliced(frame.height, bounded_rows(block_rows, len(selected)), cut))
+    return Table(selected, len(selected), lambda block_rows: sliced(frame.height, block_rows, cut))
 
 
 def _check_lazy(frame: Any) -> None:
@@ -289,52 +286,45 @@ def _check_lazy(frame: Any) -> None:
         )
 
 
-def _open_arrow_table(table: Any, wanted: tuple[str, ...] | None, block_rows: int) -> Table:
+def _open_arrow_table(table: Any, wanted: tuple[str, ...] | None) -> Table:
     """Open a PyArrow table or record batch."""
     positions = select(table.schema.names, wanted, hint=_SEE_SCHEMA)
     kept = table.select(positions)
-    batches = kept.to_batches if isinstance(kept, pa.Table) else lambda: [kept]
-    return _arrow_table(kept.schema, wanted, lambda: iter(batches()), block_rows)
+    return _arrow_table(kept.schema, wanted, kept.to_batches() if isinstance(kept, pa.Table) else [kept])
 
 
-def _open_arrow_stream(stream: Any, wanted: tuple[str, ...] | None, block_rows: int) -> Table:
+def _open_arrow_stream(stream: Any, wanted: tuple[str, ...] | None) -> Table:
     """Open anything with `__arrow_c_stream__`; it may be readable only once, so its columns are kept."""
     if type(stream).__name__ == "CSVStreamingReader":
         raise DataError(
             "The types of a reader of CSV are learnt from records. Hand over the path of the file: Recoup reads each "
             "cell by the bounds that you declare."
         )
+    unreadable = DataError(
+        f"The Arrow stream of this {type(stream).__name__} cannot be read as a table with named columns. If it reads a "
+        "file, hand over the path of the file."
+    )
     reader: Any = _quietly(lambda: pa.RecordBatchReader.from_stream(stream))
     if reader is None:
-        raise _unreadable_stream(stream)
+        raise unreadable
     positions = select(reader.schema.names, wanted, hint=_SEE_SCHEMA)
     # Before the only reading: a wrong type should not cost the stream.
     chosen = pa.schema([reader.schema.field(position) for position in positions])
     kept: list[Any] = []
-    table = _arrow_table(chosen, wanted, lambda: iter(kept), block_rows)
+    table = _arrow_table(chosen, wanted, kept)
     batches = _quietly(lambda: [batch.select(positions) for batch in reader])
     if batches is None:
-        raise _unreadable_stream(stream)
+        raise unreadable
     kept += batches
     return table
 
 
-def _unreadable_stream(stream: Any) -> DataError:
-    return DataError(
-        f"The Arrow stream of this {type(stream).__name__} cannot be read as a table with named columns. If it reads a "
-        "file, hand over the path of the file."
-    )
-
-
-def _arrow_table(
-    schema: Any, wanted: tuple[str, ...] | None, batches: Callable[[], Iterator[Any]], block_rows: int
-) -> Table:
+def _arrow_table(schema: Any, wanted: tuple[str, ...] | None, batches: list[Any]) -> Table:
     for position, kind in enumerate(schema.types):
         check_numeric(shown_column(schema.names, position, wanted), kind)
-    rows = bounded_rows(block_rows, len(schema))
 
-    def read() -> Iterator[TableRows]:
-        for batch in batches():
-            yield from blocks_of(batch, rows)
+    def read(block_rows: int) -> Iterator[TableRows]:
+        for batch in batches:
+            yield from blocks_of(batch, block_rows)
 
     return Table(tuple(schema.names), len(schema), read)

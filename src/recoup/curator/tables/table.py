@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from recoup.errors import ColumnTypeError, DataError, UnknownColumnError, UnreadableFileError
 
-# What a block may take, however many columns it has; with the default rows it binds from 32 columns on.
+# The most that a block holds, in rows and, from 32 columns on, in memory.
+BLOCK_ROWS: Final = 131_072
 _BLOCK_BYTES: Final = 32 << 20
 _NAMES_SHOWN: Final = 30  # in a message
 
@@ -81,26 +82,23 @@ class Table:
 
     columns: tuple[str, ...] | None
     n_columns: int
-    _read: Callable[[], Iterator[TableRows]] = field(repr=False, compare=False)
+    _read: Callable[[int], Iterator[TableRows]] = field(repr=False, compare=False)
     csv_dialect: str | None = field(default=None, repr=False, kw_only=True)
 
-    def blocks(self) -> Iterator[TableRows]:
+    def blocks(self, block_rows: int = BLOCK_ROWS) -> Iterator[TableRows]:
         """Yield the rows in order, at least one block of n_columns columns, also for a table without rows.
+
+        A block has at most so many rows, and fewer where the table is wide; an array may be passed on as it is.
 
         Guarantees: every cell that is missing or is no finite number is NaN or infinite: readers must test for finite.
         A row with such a cell is a record that contributes nothing.
         """
         empty = True
-        for block in self._read():
+        for block in self._read(max(1, min(block_rows, _BLOCK_BYTES // (8 * max(1, self.n_columns))))):
             empty = False
             yield block
         if empty:
             yield np.empty((0, self.n_columns))
-
-
-def bounded_rows(block_rows: int, n_columns: int) -> int:
-    """The most rows of a block: as wished, and fewer for a table so wide that a block would take much memory."""
-    return max(1, min(block_rows, _BLOCK_BYTES // (8 * max(1, n_columns))))
 
 
 def sliced(n_rows: int, block_rows: int, cut: Callable[[slice], NDArray[Any]]) -> Iterator[TableRows]:
