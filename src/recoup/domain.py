@@ -319,6 +319,9 @@ def _pair(value: Any, what: str) -> tuple[Any, Any]:
     return value[0], value[1]
 
 
+__all__ = ["DOMAINS", "Box", "Domain", "L1Ball", "L2Ball", "declared_bounds", "declared_width", "domain_from_json"]
+
+
 def uniform_points(domain: Domain, n: int, rng: np.random.Generator) -> Array:
     """Draw points uniformly from the unit domain (from the whole ball, then clipped, if it is wider than the box)."""
     return domain.clip(unclipped_points(domain, n, rng))
