@@ -42,7 +42,7 @@ import pytest
 from metropolis_twin import is_inside, log_target
 
 from recoup.inference.record_walk import Proposal, RecordWalk, Target
-from recoup.kernels import record_walk as kernel
+from recoup.kernels import walks as kernel
 from recoup.maxent.consistency import Cells
 
 TOLERANCE = 1e-12

@@ -5,8 +5,8 @@ min(1, target(D') / target(D)). The proposal is symmetric, so with pi proportion
 
     pi(D) P(D, D') = min(pi(D), pi(D')) / (n m),
 
-for D and D' that differ in one record: detailed balance. The compiled `walk` gives every change of the log target and
-every decision; the target comes from plain NumPy.
+for D and D' that differ in one record: detailed balance. The compiled `walk_on_support` gives every change of the
+log target and every decision; the target comes from plain NumPy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cases import ALPHA
 from scipy.stats import chi2
 
 from recoup.inference.sampler import SupportTarget, SupportWalk, run_chain
-from recoup.kernels.support_walk import log_target, walk
+from recoup.kernels.walks import log_target_on_support, walk_on_support
 
 TOLERANCE = 1e-12
 # Four support points, four rows that all points touch, as in a query of moments.
@@ -58,7 +58,7 @@ class TinySpace:
         left, trace = np.empty(1, np.int64), np.empty(1)
         moves = np.array([mover]), np.array([goal]), np.array([log_uniform])
         answers = OBSERVED, SCALES, self.gaussian
-        last = walk(self.rows, *answers, *moves, positions, totals, 0.0, left, trace)
+        last = walk_on_support(self.rows, *answers, *moves, positions, totals, 0.0, left, trace)
         assert last == trace[0]
         np.testing.assert_allclose(totals, self.rows[positions].sum(axis=0), atol=1e-14)
         return tuple(int(v) for v in positions), float(last), int(left[0])
@@ -144,14 +144,14 @@ def test_incremental_totals_are_the_recomputed_ones(law):
     positions = rng.integers(m, size=n)
     observed = rows[rng.integers(m, size=n)].sum(axis=0)
     totals = rows[positions].sum(axis=0)
-    start = log_target(totals, observed, scales, gaussian)
+    start = log_target_on_support(totals, observed, scales, gaussian)
     left, trace = np.empty(n_steps, np.int64), np.empty(n_steps)
     moves = rng.integers(n, size=n_steps), rng.integers(m, size=n_steps), np.log(rng.random(n_steps))
     first = positions.copy()
-    last = walk(rows, observed, scales, gaussian, *moves, positions, totals, start, left, trace)
+    last = walk_on_support(rows, observed, scales, gaussian, *moves, positions, totals, start, left, trace)
     assert 0.02 < (left >= 0).mean() < 0.98
     np.testing.assert_allclose(totals, rows[positions].sum(axis=0), atol=1e-9)
-    assert last == trace[-1] == pytest.approx(log_target(totals, observed, scales, gaussian), abs=1e-8)
+    assert last == trace[-1] == pytest.approx(log_target_on_support(totals, observed, scales, gaussian), abs=1e-8)
     # The steps that were accepted, replayed one at a time, lead to the same place.
     for mover, goal, old in zip(*moves[:2], left, strict=True):
         if old >= 0:

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from recoup.errors import ParameterError
 from recoup.inference.evidence import Evidence
 from recoup.inference.sampler import BLOCK, MAX_LATENT, Chain, Fit, Settings, run_chains, trace_stride, whole_parts
-from recoup.kernels import record_walk as kernel
+from recoup.kernels import walks as kernel
 from recoup.maxent.consistency import Cells, made_consistent, voronoi_cells_of
 from recoup.queries.base import Array, Integers
 from recoup.transcript.context import Context

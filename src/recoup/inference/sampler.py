@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from recoup._threads import n_threads
 from recoup.inference.evidence import Evidence
-from recoup.kernels.support_walk import log_target, walk
+from recoup.kernels.walks import log_target_on_support, walk_on_support
 from recoup.maxent.measure import observations
 from recoup.maxent.rows import dense_rows
 from recoup.maxent.support import Measure
@@ -208,7 +208,7 @@ class SupportTarget:
 
     def log_density(self, weights: Array) -> float:
         """The log target of weighted support points, up to a constant."""
-        return float(log_target(weights @ self.rows, self.observed, self.scales, self.gaussian))
+        return float(log_target_on_support(weights @ self.rows, self.observed, self.scales, self.gaussian))
 
 
 def sample_support(evidence: Evidence, measure: Measure, rng: np.random.Generator, asked: Settings) -> Fit:
@@ -262,7 +262,7 @@ class SupportWalk:
         self._positions = np.repeat(np.arange(self._m), whole_parts(start / total, n_records))
         few = n_records < self._m
         self._totals = self._rows[self._positions].sum(axis=0) if few else self._counts(self._positions) @ self._rows
-        self._current = self._best = float(log_target(self._totals, *self._answers))
+        self._current = self._best = float(log_target_on_support(self._totals, *self._answers))
         self._best_positions, self._best_step, self._n_accepted = self._positions.copy(), 0, 0
         self._stride, self._trace = trace_stride(n_steps), [np.array([self._current])]
 
@@ -271,7 +271,7 @@ class SupportWalk:
         movers, goals = rng.integers(len(self._positions), size=n_steps), rng.integers(self._m, size=n_steps)
         log_uniforms = np.log1p(-rng.random(n_steps))
         left, trace = np.empty(n_steps, np.int64), np.empty(n_steps)
-        self._current = walk(
+        self._current = walk_on_support(
             self._rows, *self._answers, movers, goals, log_uniforms, self._positions, self._totals, self._current, left,
             trace,
         )  # fmt: skip
@@ -287,7 +287,7 @@ class SupportWalk:
         self.n_done += n_steps
         if (self.n_done // BLOCK) % _FRESH_TOTALS == 0:
             self._totals = self._counts(self._positions) @ self._rows
-            self._current = float(log_target(self._totals, *self._answers))
+            self._current = float(log_target_on_support(self._totals, *self._answers))
 
     def chain(self) -> Chain:
         """What it came to."""

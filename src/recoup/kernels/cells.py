@@ -89,17 +89,12 @@ def single_precision_error(centers: NDArray[np.float64]) -> float:
 
 # Contracting to fused multiplications may change a score's last bit but, by the bound above, never a cell.
 @compiled(nogil=True, error_model="numpy", fastmath={"contract"})
-def _scores_of_tile(
-    tile,  # IN   (d, TILE) float32: records by column
-    narrow,  # IN   (k, d) float32: centres
-    halves,  # IN   (k,) float32: half of each centre's squared length
-    first,  # scratch (TILE,) float32
-    second,  # scratch (TILE,) float32
-    best,  # OUT  (TILE,) float32: the lowest score
-    rival,  # OUT  (TILE,) float32: the second lowest
-    cells,  # OUT  (TILE,) int32: whose the lowest is
-):
-    """Write the lowest two of the scores |c|^2 / 2 - x c, which differ by half as much as the squared distances."""
+def _scores_of_tile(tile, narrow, halves, first, second, best, rival, cells):
+    """Write the lowest two of the scores |c|^2 / 2 - x c, which differ by half as much as the squared distances.
+
+    All in single precision: records by column, centres, half their squared lengths; `first` and `second` are scratch,
+    `cells` says whose the best score is.
+    """
     n_cells, d = narrow.shape
     infinite, zero = np.float32(np.inf), np.float32(0.0)
     for b in range(TILE):
@@ -146,19 +141,11 @@ def _scores_of_tile(
 
 
 @compiled(nogil=True, error_model="numpy")
-def _nearest_of_records(
-    records,  # IN   (n, d) int32, fixed point
-    start,  # IN   first record of the tile
-    size,  # IN   records of the tile
-    centers,  # IN   (k, d)
-    narrow,  # IN   (k, d) float32: the centres
-    halves,  # IN   (k,) float32: half of each centre's squared length
-    error,  # IN   float32: a lead that single precision can be trusted with
-    tile,  # scratch (d, TILE) float32
-    scratch,  # scratch (4, TILE) float32
-    cells,  # OUT  (TILE,) int32
-):
-    """Write the index of each record's nearest centre; ties go to the lowest index."""
+def _nearest_of_records(records, start, size, centers, narrow, halves, error, tile, scratch, cells):
+    """Write the index of the nearest centre of the `size` records from `start` on; ties go to the lowest index.
+
+    `error` is a lead that single precision can be trusted with; `tile` and `scratch` are written over.
+    """
     n_cells, d = centers.shape
     for b in range(size):
         for j in range(d):

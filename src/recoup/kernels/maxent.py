@@ -2,189 +2,156 @@
 
 A support point touches few rows: one cell of every partition. Its entries are kept as *runs*, stretches of
 consecutive rows (a cell's count and its sums are one run), so that partitions and general sparse rows share one
-format and the inner loops stay contiguous:
-
-    point i owns the runs  run_start[i] <= r < run_start[i+1];
-    run r covers the rows  run_row[r] ... run_row[r] + run_length[r] - 1
-    with the values        run_value[run_offset[r] : run_offset[r] + run_length[r]].
-
-The rows of one point's runs are increasing, so a Gram matrix needs only pairs of runs a <= b (its upper triangle).
+format and the inner loops stay contiguous. Where all partitions add the same values, points with the same tuple of
+cells are *groups* instead, and one vector of coefficients or totals serves a whole group.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from recoup.kernels.compiled import compiled
 
 
-@compiled(fastmath=False)
-def gather(
-    run_start,  # IN   (m + 1,)
-    run_row,  # IN   (n_runs,)
-    run_length,  # IN   (n_runs,)
-    run_offset,  # IN   (n_runs,)
-    run_value,  # IN   (n_values,)
-    z,  # IN   (R,)
-    out,  # OUT  (m,): out = A' z
-):
-    """A' z: what the dual variables say about every point."""
+class Runs(NamedTuple):
+    """Sparse rows point by point; the rows of one point's runs are increasing.
+
+    So a Gram matrix needs only pairs of runs a <= b, its upper triangle.
+    """
+
+    start: np.ndarray  # (m + 1,): point i owns the runs start[i] <= r < start[i + 1]
+    row: np.ndarray  # (n_runs,): run r covers length[r] rows from row[r] on
+    length: np.ndarray  # (n_runs,)
+    offset: np.ndarray  # (n_runs,): where its values start
+    value: np.ndarray  # (n_values,)
+
+
+class Groups(NamedTuple):
+    """Points grouped by their cells."""
+
+    start: np.ndarray  # (G + 1,): the points of group g are start[g] <= i < start[g + 1]
+    row: np.ndarray  # (G, T): first row of the group's cell in every partition
+    width: np.ndarray  # (T,): rows of a cell
+    values: np.ndarray  # (m, W): a point's count (1) and its sums
+
+
+@compiled()
+def gather(runs, z, out):
+    """Write A' z, (m,): what the dual variables z, (R,), say about every point."""
+    starts, rows, lengths, offsets, values = runs
     for i in range(out.shape[0]):
         total = 0.0
-        for r in range(run_start[i], run_start[i + 1]):
-            row, offset = run_row[r], run_offset[r]
-            for j in range(run_length[r]):
-                total += z[row + j] * run_value[offset + j]
+        for r in range(starts[i], starts[i + 1]):
+            row, offset = rows[r], offsets[r]
+            for j in range(lengths[r]):
+                total += z[row + j] * values[offset + j]
         out[i] = total
 
 
-@compiled(fastmath=False)
-def scatter(
-    run_start,  # IN   (m + 1,)
-    run_row,  # IN   (n_runs,)
-    run_length,  # IN   (n_runs,)
-    run_offset,  # IN   (n_runs,)
-    run_value,  # IN   (n_values,)
-    weights,  # IN   (m,)
-    out,  # OUT  (R,): out = A weights
-):
-    """A weights: the exact answers of a measure."""
+@compiled()
+def scatter(runs, weights, out):
+    """Write A weights, (R,): the exact answers of a measure."""
+    starts, rows, lengths, offsets, values = runs
     out[:] = 0.0
     for i in range(weights.shape[0]):
         weight = weights[i]
-        for r in range(run_start[i], run_start[i + 1]):
-            row, offset = run_row[r], run_offset[r]
-            for j in range(run_length[r]):
-                out[row + j] += weight * run_value[offset + j]
+        for r in range(starts[i], starts[i + 1]):
+            row, offset = rows[r], offsets[r]
+            for j in range(lengths[r]):
+                out[row + j] += weight * values[offset + j]
 
 
-@compiled(fastmath=False, nogil=True)
-def gram(
-    run_start,  # IN   (m + 1,)
-    run_row,  # IN   (n_runs,)
-    run_length,  # IN   (n_runs,)
-    run_offset,  # IN   (n_runs,)
-    run_value,  # IN   (n_values,)
-    weights,  # IN   (m,)
-    part,  # IN   which of n_parts disjoint sets of output rows to fill, so that threads never share one
-    n_parts,  # IN
-    out,  # OUT  (R, >= R): adds the upper triangle of A diag(weights) A'
-):
-    """Add the part of A diag(weights) A' above the diagonal that belongs to one thread."""
+@compiled(nogil=True)
+def gram(runs, weights, part, n_parts, out):
+    """Add the upper triangle of A diag(weights) A' to out, (R, >= R).
+
+    Of n_parts disjoint sets of rows only one is filled, so that threads never share one.
+    """
+    starts, rows, lengths, offsets, values = runs
     for i in range(weights.shape[0]):
         weight = weights[i]
-        for a in range(run_start[i], run_start[i + 1]):
-            row_a, offset_a, length_a = run_row[a], run_offset[a], run_length[a]
+        for a in range(starts[i], starts[i + 1]):
+            row_a, offset_a, length_a = rows[a], offsets[a], lengths[a]
             if n_parts > 1 and (row_a // length_a) % n_parts != part:
                 continue
-            for b in range(a, run_start[i + 1]):
-                row_b, offset_b, length_b = run_row[b], run_offset[b], run_length[b]
+            for b in range(a, starts[i + 1]):
+                row_b, offset_b, length_b = rows[b], offsets[b], lengths[b]
                 for j in range(length_a):
-                    scaled = weight * run_value[offset_a + j]
+                    scaled = weight * values[offset_a + j]
                     for k in range(length_b):
-                        out[row_a + j, row_b + k] += scaled * run_value[offset_b + k]
+                        out[row_a + j, row_b + k] += scaled * values[offset_b + k]
 
 
-@compiled(fastmath=False)
-def gram_dense(
-    run_start,  # IN   (m + 1,)
-    run_row,  # IN   (n_runs,)
-    run_length,  # IN   (n_runs,)
-    run_offset,  # IN   (n_runs,)
-    run_value,  # IN   (n_values,)
-    dense,  # IN   (m, D): rows that every point touches, after the sparse ones
-    weights,  # IN   (m,)
-    first,  # IN   the number of sparse rows
-    out,  # OUT  (R, >= R): adds the products of sparse with dense rows
-):
-    """Add the products of sparse with dense rows."""
+@compiled()
+def gram_dense(runs, dense, weights, first, out):
+    """Add the products of the sparse rows with the dense ones, (m, D), which come after these `first` rows."""
+    starts, rows, lengths, offsets, values = runs
     n_dense = dense.shape[1]
     for i in range(weights.shape[0]):
-        for a in range(run_start[i], run_start[i + 1]):
-            row, offset = run_row[a], run_offset[a]
-            for j in range(run_length[a]):
-                scaled = weights[i] * run_value[offset + j]
+        for a in range(starts[i], starts[i + 1]):
+            row, offset = rows[a], offsets[a]
+            for j in range(lengths[a]):
+                scaled = weights[i] * values[offset + j]
                 tile = out[row + j, first : first + n_dense]
                 for k in range(n_dense):
                     tile[k] += scaled * dense[i, k]
 
 
-@compiled(fastmath=False)
-def gram_diagonal(
-    run_start,  # IN   (m + 1,)
-    run_row,  # IN   (n_runs,)
-    run_length,  # IN   (n_runs,)
-    run_offset,  # IN   (n_runs,)
-    run_value,  # IN   (n_values,)
-    weights,  # IN   (m,)
-    out,  # OUT  (R, width): out[row + j, k] is the product of the rows row + j and row + k of one run
-):
-    """The products of rows within one run, for a block-diagonal preconditioner."""
+@compiled()
+def gram_diagonal(runs, weights, out):
+    """Write the products of rows within one run, (R, width): the tiles of a block-diagonal preconditioner."""
+    starts, rows, lengths, offsets, values = runs
     out[:] = 0.0
     for i in range(weights.shape[0]):
-        for a in range(run_start[i], run_start[i + 1]):
-            row, offset, length = run_row[a], run_offset[a], run_length[a]
+        for a in range(starts[i], starts[i + 1]):
+            row, offset, length = rows[a], offsets[a], lengths[a]
             for j in range(length):
-                scaled = weights[i] * run_value[offset + j]
+                scaled = weights[i] * values[offset + j]
                 for k in range(length):
-                    out[row + j, k] += scaled * run_value[offset + k]
+                    out[row + j, k] += scaled * values[offset + k]
 
 
-@compiled(fastmath=False)
-def gather_grouped(
-    group_start,  # IN   (G + 1,): the points of group g are group_start[g] <= i < group_start[g + 1]
-    group_row,  # IN   (G, T): first row of the group's cell in every partition
-    width,  # IN   (T,): rows of a cell
-    values,  # IN   (m, W): a point's count (1) and its sums
-    z,  # IN   (R,)
-    out,  # OUT  (m,): out = A' z
-):
-    """A' z for points grouped by their cells: one vector of coefficients a group."""
+@compiled()
+def gather_grouped(groups, z, out):
+    """Write A' z, (m,), by one vector of coefficients for each group."""
+    starts, rows, widths, values = groups
     coefficients = np.empty(values.shape[1])
-    for g in range(group_row.shape[0]):
+    for g in range(rows.shape[0]):
         coefficients[:] = 0.0
-        for t in range(width.shape[0]):
-            for j in range(width[t]):
-                coefficients[j] += z[group_row[g, t] + j]
-        for i in range(group_start[g], group_start[g + 1]):
+        for t in range(widths.shape[0]):
+            for j in range(widths[t]):
+                coefficients[j] += z[rows[g, t] + j]
+        for i in range(starts[g], starts[g + 1]):
             total = 0.0
             for j in range(values.shape[1]):
                 total += coefficients[j] * values[i, j]
             out[i] = total
 
 
-@compiled(fastmath=False)
-def scatter_grouped(
-    group_start,  # IN   (G + 1,)
-    group_row,  # IN   (G, T)
-    width,  # IN   (T,)
-    values,  # IN   (m, W)
-    weights,  # IN   (m,)
-    out,  # IN, OUT  (R,): adds A weights
-):
-    """A weights for points grouped by their cells: one vector of totals a group."""
+@compiled()
+def scatter_grouped(groups, weights, out):
+    """Add A weights to out, (R,), by one vector of totals for each group."""
+    starts, rows, widths, values = groups
     totals = np.empty(values.shape[1])
-    for g in range(group_row.shape[0]):
+    for g in range(rows.shape[0]):
         totals[:] = 0.0
-        for i in range(group_start[g], group_start[g + 1]):
+        for i in range(starts[g], starts[g + 1]):
             for j in range(values.shape[1]):
                 totals[j] += weights[i] * values[i, j]
-        for t in range(width.shape[0]):
-            for j in range(width[t]):
-                out[group_row[g, t] + j] += totals[j]
+        for t in range(widths.shape[0]):
+            for j in range(widths[t]):
+                out[rows[g, t] + j] += totals[j]
 
 
-@compiled(fastmath=False)
-def moments(
-    group_start,  # IN   (G + 1,)
-    values,  # IN   (m, W)
-    weights,  # IN   (m,)
-    out,  # IN, OUT  (G, W, W): adds the sum of weight * value value' over each group
-):
-    """The second moments of the values in each group."""
+@compiled()
+def moments(groups, weights, out):
+    """Add the sum of weight * value value' over each group to out, (G, W, W)."""
+    starts, values = groups.start, groups.values
     n = values.shape[1]
     for g in range(out.shape[0]):
-        for i in range(group_start[g], group_start[g + 1]):
+        for i in range(starts[g], starts[g + 1]):
             for j in range(n):
                 scaled = weights[i] * values[i, j]
                 for k in range(j, n):
@@ -194,45 +161,32 @@ def moments(
                 out[g, j, k] = out[g, k, j]
 
 
-@compiled(fastmath=False)
-def gram_grouped(
-    group_row,  # IN   (G, T)
-    width,  # IN   (T,)
-    group_moments,  # IN   (G, W, W)
-    out,  # IN, OUT  (R, >= R): adds the upper triangle of A diag(weights) A'
-):
-    """Add each group's moments wherever two of its cells meet."""
-    for g in range(group_row.shape[0]):
-        for a in range(width.shape[0]):
-            for b in range(a, width.shape[0]):
-                for j in range(width[a]):
-                    for k in range(width[b]):
-                        out[group_row[g, a] + j, group_row[g, b] + k] += group_moments[g, j, k]
+@compiled()
+def gram_grouped(groups, group_moments, out):
+    """Add each group's moments wherever two of its cells meet: the upper triangle of A diag(weights) A'."""
+    rows, widths = groups.row, groups.width
+    for g in range(rows.shape[0]):
+        for a in range(widths.shape[0]):
+            for b in range(a, widths.shape[0]):
+                for j in range(widths[a]):
+                    for k in range(widths[b]):
+                        out[rows[g, a] + j, rows[g, b] + k] += group_moments[g, j, k]
 
 
-@compiled(fastmath=False)
-def tiles_grouped(
-    group_row,  # IN   (G, T)
-    width,  # IN   (T,)
-    group_moments,  # IN   (G, W, W)
-    out,  # IN, OUT  (R, W): adds the products of the rows of each cell
-):
-    """Add each group's moments to the tiles of its cells."""
-    for g in range(group_row.shape[0]):
-        for a in range(width.shape[0]):
-            for j in range(width[a]):
-                for k in range(width[a]):
-                    out[group_row[g, a] + j, k] += group_moments[g, j, k]
+@compiled()
+def tiles_grouped(groups, group_moments, out):
+    """Add each group's moments to the tiles of its cells, (R, W)."""
+    rows, widths = groups.row, groups.width
+    for g in range(rows.shape[0]):
+        for a in range(widths.shape[0]):
+            for j in range(widths[a]):
+                for k in range(widths[a]):
+                    out[rows[g, a] + j, k] += group_moments[g, j, k]
 
 
-@compiled(fastmath=False)
-def center_and_scale(
-    scale,  # IN   (R,): multiplies rows and columns
-    mean,  # IN   (R,): its outer product is subtracted
-    diagonal,  # IN   (R,): is added
-    matrix,  # IN, OUT  (R, R): upper triangle
-):
-    """Turn a Gram matrix into the Hessian: scale, centre, and add a diagonal."""
+@compiled()
+def center_and_scale(scale, mean, diagonal, matrix):
+    """Turn the upper triangle of a Gram matrix into that of the Hessian: scale, centre, and add a diagonal."""
     n_rows = scale.shape[0]
     for i in range(n_rows):
         for j in range(i, n_rows):
@@ -240,15 +194,9 @@ def center_and_scale(
         matrix[i, i] += diagonal[i]
 
 
-@compiled(fastmath=False)
-def factor_tiles(
-    tile_row,  # IN   (n_tiles,): first row of every tile
-    tile_length,  # IN   (n_tiles,)
-    scale,  # IN   (R,): multiplies rows and columns first
-    diagonal,  # IN   (R,): is added then
-    tiles,  # IN, OUT  (R, width): symmetric tiles become their lower Cholesky factors
-):
-    """Scale the tiles, add a diagonal, and factor each by Cholesky."""
+@compiled()
+def factor_tiles(tile_row, tile_length, scale, diagonal, tiles):
+    """Scale rows and columns of symmetric tiles, (R, width), add a diagonal, and turn each into its Cholesky factor."""
     for t in range(tile_row.shape[0]):
         row, length = tile_row[t], tile_length[t]
         for j in range(length):
@@ -267,14 +215,8 @@ def factor_tiles(
                     tiles[row + j, k] = total / tiles[row + k, k]
 
 
-@compiled(fastmath=False)
-def solve_tiles(
-    tile_row,  # IN   (n_tiles,)
-    tile_length,  # IN   (n_tiles,)
-    tiles,  # IN   (R, width): lower Cholesky factors
-    right,  # IN   (R,)
-    out,  # OUT  (R,)
-):
+@compiled()
+def solve_tiles(tile_row, tile_length, tiles, right, out):
     """Solve with the factored tiles."""
     for t in range(tile_row.shape[0]):
         row, length = tile_row[t], tile_length[t]

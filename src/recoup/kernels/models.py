@@ -68,11 +68,7 @@ def logistic_gradients(
 
 
 @compiled(nogil=True, error_model="numpy")
-def log_scales(
-    weights,  # IN   (k,)
-    variances,  # IN   (k,)
-    n_columns,  # IN
-):
+def log_scales(weights, variances, n_columns):
     """The logarithm of each component's weight and of the height of its density, up to a constant of all."""
     logs = np.empty(len(weights))
     for k in range(len(weights)):
@@ -110,12 +106,10 @@ def _fill(
         responsibility = out[k] / mass * _SHARED
         out[k] = responsibility
         square = out[squares + k]
-        size = 0.0
+        size = 0.0 if norm == 1 else math.sqrt(square)
         if norm == 1:
             for j in range(d):
                 size += abs(x[j] - means[k, j])
-        else:
-            size = math.sqrt(square)
         shrink = responsibility * (radii[k] / size if size > radii[k] else 1.0)
         start = n_components + k * d
         for j in range(d):
@@ -126,34 +120,15 @@ def _fill(
 
 
 @compiled(nogil=True, error_model="numpy")
-def mixture_rows(
-    points,  # IN   (n, d)
-    logs,  # IN   (k,)
-    means,  # IN   (k, d)
-    variances,  # IN   (k,)
-    radii,  # IN   (k,)
-    reaches,  # IN   (k,)
-    norm,  # IN   1 or 2
-    rows,  # OUT  (n, k (d + 2))
-):
-    """Write what each point adds to the answer."""
+def mixture_rows(points, logs, means, variances, radii, reaches, norm, rows):
+    """Write what each of (n, d) points adds to the answer, (n, k (d + 2)), as `_fill` does for one."""
     for i in range(len(points)):
         _fill(points[i], logs, means, variances, radii, reaches, norm, rows[i])
 
 
 @compiled(nogil=True, error_model="numpy")
-def mixture_totals(
-    records,  # IN   (n, d) int32: fixed point
-    logs,  # IN   (k,)
-    means,  # IN   (k, d)
-    variances,  # IN   (k,)
-    radii,  # IN   (k,)
-    reaches,  # IN   (k,)
-    norm,  # IN   1 or 2
-    factors,  # IN   (k (d + 2),)
-    totals,  # OUT  (k (d + 2),) int64, added to
-):
-    """Add up trunc(contribution * factor) over the records that count."""
+def mixture_totals(records, logs, means, variances, radii, reaches, norm, factors, totals):
+    """Add trunc(contribution * factor) of all fixed-point records that count, (n, d), to the (k (d + 2),) totals."""
     x, row = np.empty(means.shape[1]), np.empty(len(totals))
     for i in range(len(records)):
         if records[i, 0] == DROPPED:

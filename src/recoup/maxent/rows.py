@@ -69,48 +69,48 @@ class GroupedRows:
         self.points = np.lexsort(cells.T[::-1])
         cells = cells[self.points]
         changes = np.flatnonzero((cells[1:] != cells[:-1]).any(axis=1)) + 1
-        self._start = np.concatenate([[0], changes, [m]]).astype(np.int64)
-        self._values = np.ones((m, 1 if values is None else 1 + values.shape[1]))
+        start = np.concatenate([[0], changes, [m]]).astype(np.int64)
+        counted = np.ones((m, 1 if values is None else 1 + values.shape[1]))
         if values is not None:
-            self._values[:, 1:] = values[self.points]
-        self._width = np.array([block.shape[1] // block.n_cells for block in blocks])
+            counted[:, 1:] = values[self.points]
+        width = np.array([block.shape[1] // block.n_cells for block in blocks])
         sizes = np.array([block.shape[1] for block in blocks])
         first = np.cumsum(sizes) - sizes
-        self._row = first + self._width * cells[self._start[:-1]]
+        self._groups = kernels.Groups(start, first + width * cells[start[:-1]], width, counted)
         self.size = int(sizes.sum())
         self.external = np.concatenate(
-            [_external(b.n_cells, int(w), int(f)) for b, w, f in zip(blocks, self._width, first, strict=True)]
+            [_external(b.n_cells, int(w), int(f)) for b, w, f in zip(blocks, width, first, strict=True)]
         )
-        self.tile_length = np.repeat(self._width, [block.n_cells for block in blocks])
+        self.tile_length = np.repeat(width, [block.n_cells for block in blocks])
         self.tile_row = np.cumsum(self.tile_length) - self.tile_length
 
     def gather(self, z: Floats) -> Floats:
         """A' z."""
         out = np.empty(len(self.points))
-        kernels.gather_grouped(self._start, self._row, self._width, self._values, z, out)
+        kernels.gather_grouped(self._groups, z, out)
         return out
 
     def scatter(self, weights: Floats) -> Floats:
         """A weights."""
         out = np.zeros(self.size)
-        kernels.scatter_grouped(self._start, self._row, self._width, self._values, weights, out)
+        kernels.scatter_grouped(self._groups, weights, out)
         return out
 
     def gram(self, weights: Floats, out: Floats) -> None:
         """The upper triangle of A diag(weights) A'."""
         out[:] = 0.0
-        kernels.gram_grouped(self._row, self._width, self._moments(weights), out)
+        kernels.gram_grouped(self._groups, self._moments(weights), out)
 
     def tiles(self, weights: Floats) -> Floats:
         """The products of rows of the same cell, one tile a cell."""
-        out = np.zeros((self.size, self._values.shape[1]))
-        kernels.tiles_grouped(self._row, self._width, self._moments(weights), out)
+        out = np.zeros((self.size, self._groups.values.shape[1]))
+        kernels.tiles_grouped(self._groups, self._moments(weights), out)
         return out
 
     def _moments(self, weights: Floats) -> Floats:
-        width = self._values.shape[1]
-        moments = np.zeros((len(self._row), width, width))
-        kernels.moments(self._start, self._values, weights, moments)
+        width = self._groups.values.shape[1]
+        moments = np.zeros((len(self._groups.row), width, width))
+        kernels.moments(self._groups, weights, moments)
         return moments
 
 
@@ -149,13 +149,13 @@ class RunRows:
     def gather(self, z: Floats) -> Floats:
         """A' z."""
         out = np.empty(len(self.points))
-        kernels.gather(*self.runs, z[: self.n_sparse], out)
+        kernels.gather(self.runs, z[: self.n_sparse], out)
         return out + self.dense @ z[self.n_sparse :] if self.dense.shape[1] else out
 
     def scatter(self, weights: Floats) -> Floats:
         """A weights."""
         out = np.empty(self.size)
-        kernels.scatter(*self.runs, weights, out[: self.n_sparse])
+        kernels.scatter(self.runs, weights, out[: self.n_sparse])
         if self.dense.shape[1]:
             out[self.n_sparse :] = weights @ self.dense
         return out
@@ -164,34 +164,21 @@ class RunRows:
         """The upper triangle of A diag(weights) A'."""
         out[:] = 0.0
         if self.n_threads == 1:
-            kernels.gram(*self.runs, weights, 0, 1, out)
+            kernels.gram(self.runs, weights, 0, 1, out)
         else:
             with ThreadPoolExecutor(self.n_threads) as pool:
-                list(
-                    pool.map(
-                        lambda part: kernels.gram(*self.runs, weights, part, self.n_threads, out), range(self.n_threads)
-                    )
-                )
+                parts = range(self.n_threads)
+                list(pool.map(lambda part: kernels.gram(self.runs, weights, part, self.n_threads, out), parts))
         if self.dense.shape[1]:
-            kernels.gram_dense(*self.runs, self.dense, weights, self.n_sparse, out)
+            kernels.gram_dense(self.runs, self.dense, weights, self.n_sparse, out)
             out[self.n_sparse :, self.n_sparse :] = (self.dense * weights[:, None]).T @ self.dense
 
     def tiles(self, weights: Floats) -> Floats:
         """The products of rows of the same cell, one tile a cell."""
         out = np.zeros((self.size, int(self.tile_length.max(initial=1))))
-        kernels.gram_diagonal(*self.runs, weights, out[: self.n_sparse])
+        kernels.gram_diagonal(self.runs, weights, out[: self.n_sparse])
         out[self.n_sparse :, 0] = weights @ self.dense**2
         return out
-
-
-class _Runs(NamedTuple):
-    """Sparse rows point by point, as `recoup.kernels.maxent` describes."""
-
-    start: Integers
-    row: Integers
-    length: Integers
-    offset: Integers
-    value: Floats
 
 
 class _Piece(NamedTuple):
@@ -257,7 +244,7 @@ def _pack_sparse(block: csr_array, points: Integers, first: int, start: int) -> 
     )
 
 
-def _interleave(pieces: Sequence[_Piece], m: int) -> _Runs:
+def _interleave(pieces: Sequence[_Piece], m: int) -> kernels.Runs:
     """Turn runs listed block by block into runs listed point by point."""
     empty = np.zeros(0, np.int64)
     row = np.concatenate([empty, *(p.row for p in pieces)])
@@ -272,7 +259,7 @@ def _interleave(pieces: Sequence[_Piece], m: int) -> _Runs:
         order = np.argsort(np.concatenate([np.repeat(np.arange(m), p.per_point) for p in pieces]), kind="stable")
         value = np.concatenate([np.zeros(0), *(p.value for p in pieces)])
         offset = (np.cumsum(length) - length)[order]
-    return _Runs(start, row[order], length[order], offset, value)
+    return kernels.Runs(start, row[order], length[order], offset, value)
 
 
 def merged_by_signature(blocks: Sequence[RowBlock], base: Floats) -> tuple[list[RowBlock], Floats, Integers]:

@@ -14,7 +14,7 @@ from scipy.stats import kstest, uniform
 from recoup.errors import ParameterError
 from recoup.inference.record_walk import Proposal, RecordWalk, Target, mixture_of
 from recoup.inference.sampler import run_chain, run_chains, trace_stride
-from recoup.kernels import record_walk as kernel
+from recoup.kernels import walks as kernel
 from recoup.maxent.consistency import Cells
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "reference"))

@@ -1,7 +1,9 @@
-"""One step of the paper's Metropolis-Hastings sampler over data sets, compiled.
+"""The two walks over data sets, compiled: of records anywhere in the domain, as in the paper, or on a finite support.
 
-A step replaces one latent record by a draw from a mixture and is made of `propose`, `log_acceptance` and
-`replace`, so that the function that decides can be enumerated on its own. Four things make a step cheap:
+On a support a step moves one record to another point, and all rows change by the difference of two contributions
+(`walk_on_support`). The rest is one step of the paper's Metropolis-Hastings sampler: it replaces one latent
+record by a draw from a mixture and is made of `propose`, `log_acceptance` and `replace`, so that the function that
+decides can be enumerated on its own. Four things make a step cheap:
 
 * A record remembers the cell it lies in, for every round, and its log proposal density: taking it away costs no search.
 * The noise scales bound what any record can gain, so that most rejections are certain before the cells of the
@@ -11,7 +13,8 @@ A step replaces one latent record by a draw from a mixture and is made of `propo
 * The randomness of a block of steps is drawn beforehand, so that records are fetched from memory before their turn.
 
 Coordinates are multiples of `GRID` within [-1, 1], held in float64, and there are at most `MAX_RECORDS` records: every
-sum over records is exact, in any order, however long the chain runs.
+sum over records is exact, in any order, however long the chain runs. Throughout `point` is (d,), `rows` (T,) int32 are
+the rows of a point's cells in every round, and `distances` (M,) is scratch.
 """
 
 from __future__ import annotations
@@ -126,20 +129,12 @@ def _prefetch_row(typing_context, array, index):
 
 @overload(prefetch, jit_options={"_nrt": False, "forceinline": True})
 def _compiled_prefetch(array, index):
-    def fetch(array, index):
-        _prefetch_row(array, index)
-
-    return fetch
+    return lambda array, index: _prefetch_row(array, index)
 
 
 @compiled(**_COMPILED, forceinline=True)
-def find_rows(
-    model,  # IN
-    point,  # IN       (d,)
-    rows,  # OUT      (T,) int32
-    distances,  # SCRATCH  (M,)
-):
-    """The nearest centre of every round; ties to the lowest row."""
+def find_rows(model, point, rows, distances):
+    """Write the row of the nearest centre of every round; ties to the lowest row."""
     centers, first = model.centers, model.first
     for row in range(distances.shape[0]):
         difference = point[0] - centers[0, row]
@@ -173,11 +168,8 @@ def gain(residual, move, precision, is_gaussian):
 
 
 @compiled(**_COMPILED, forceinline=True)
-def log_target(
-    model,  # IN
-    totals,  # IN  (M, 1 + d)
-):
-    """The log target of a data set with these totals."""
+def log_target(model, totals):
+    """The log target of a data set with these (M, 1 + d) totals."""
     value = 0.0
     for row in range(totals.shape[0]):
         for j in range(totals.shape[1]):
@@ -186,11 +178,7 @@ def log_target(
 
 
 @compiled(**_COMPILED, forceinline=True)
-def log_component_density(
-    mixture,  # IN
-    component,  # IN
-    point,  # IN  (d,)
-):
+def log_component_density(mixture, component, point):
     """Log of the component's weight times its density at the point, up to a constant common to all components."""
     squares = 0.0
     for j in range(point.shape[0]):
@@ -200,11 +188,7 @@ def log_component_density(
 
 
 @compiled(**_COMPILED, forceinline=True)
-def log_correction(
-    mixture,  # IN
-    component,  # IN
-    point,  # IN  (d,)
-):
+def log_correction(mixture, component, point):
     """The point's part of the Metropolis-Hastings correction: the density of its component, or of the whole mixture."""
     if not mixture.is_marginal:
         return log_component_density(mixture, component, point)
@@ -220,14 +204,8 @@ def log_correction(
 
 
 @compiled(**_COMPILED)
-def total_records(
-    model,  # IN
-    points,  # IN      (n, d)
-    rows,  # OUT     (n, T) int32
-    totals,  # OUT     (M, 1 + d)
-    distances,  # SCRATCH (M,)
-):
-    """Find every record's cells and total the records over them, from scratch."""
+def total_records(model, points, rows, totals, distances):
+    """Write the (n, T) cells of all (n, d) points and their (M, 1 + d) totals, from scratch."""
     for row in range(totals.shape[0]):
         for j in range(totals.shape[1]):
             totals[row, j] = 0.0
@@ -241,23 +219,15 @@ def total_records(
 
 
 @compiled(**_COMPILED)
-def fill_log_densities(
-    mixture,  # IN
-    state,  # IN OUT  points and components in, log_densities out
-):
-    """Compute every record's log proposal density from scratch."""
+def fill_log_densities(mixture, state):
+    """Write every record's log proposal density into the state, from its point and component."""
     for i in range(state.points.shape[0]):
         state.log_densities[i] = log_correction(mixture, state.components[i], state.points[i])
 
 
 @compiled(**_COMPILED, forceinline=True)
-def propose(
-    mixture,  # IN
-    uniform,  # IN   in [0, 1)
-    normals,  # IN   (d,)
-    point,  # OUT  (d,) multiple of GRID
-):
-    """Draw a component and a point from it; returns the component and the log density to correct by."""
+def propose(mixture, uniform, normals, point):
+    """Draw a component and write a point of it; returns the component and the log density to correct by."""
     scaled = uniform * mixture.threshold.shape[0]
     component = int(scaled)
     if scaled - component >= mixture.threshold[component]:
@@ -268,14 +238,9 @@ def propose(
 
 
 @compiled(**_COMPILED, forceinline=True)
-def norm_in_domain(
-    model,  # IN
-    point,  # IN  (d,)
-):
+def norm_in_domain(model, point):
     """The L1 norm of a point of the domain, or infinity for any other point."""
-    total = 0.0
-    largest = 0.0
-    squares = 0.0
+    total, largest, squares = 0.0, 0.0, 0.0
     for j in range(point.shape[0]):
         size = abs(point[j])
         total += size
@@ -291,21 +256,12 @@ def norm_in_domain(
 
 
 @compiled(**_COMPILED, forceinline=True)
-def log_acceptance(
-    model,  # IN
-    state,  # IN
-    record,  # IN
-    point,  # IN   (d,) proposed
-    norm,  # IN   its L1 norm, infinite outside the domain
-    log_density,  # IN   its log proposal density
-    floor,  # IN   the answer matters only from here on
-    rows,  # OUT  (T,) cells of the point; complete only if the answer is at least `floor`
-    distances,  # SCRATCH (M,)
-):
+def log_acceptance(model, state, record, point, norm, log_density, floor, rows, distances):
     """The log acceptance ratio, and the change of the log target alone; minus infinity if certainly below `floor`.
 
-    The old record is taken away first and the new one added to what is left, so that a record that stays in its cell
-    needs no case of its own.
+    `norm` is the proposed point's, infinite outside the domain; its `rows` are written where the ratio is above. The
+    old record is taken away first and the new one added to what is left, so that a record that stays in its cell needs
+    no case of its own.
     """
     correction = state.log_densities[record] - log_density
     bound = 2.0 * model.count_gain + model.sum_gain * (model.largest_norm + norm)
@@ -335,14 +291,7 @@ def log_acceptance(
 
 
 @compiled(**_COMPILED, forceinline=True)
-def replace(
-    state,  # IN OUT
-    record,  # IN
-    point,  # IN  (d,)
-    component,  # IN
-    log_density,  # IN
-    rows,  # IN  (T,)
-):
+def replace(state, record, point, component, log_density, rows):
     """Put the proposed point in the record's place, in all rounds."""
     totals = state.totals
     n_columns = point.shape[0]
@@ -361,11 +310,8 @@ def replace(
 
 
 @compiled(**_COMPILED)
-def save_best(
-    points,  # IN      (n, d) the current data set
-    memory,  # IN OUT
-):
-    """Turn the journal into a copy of the best data set."""
+def save_best(points, memory):
+    """Turn the journal of changes up to the current points into a copy of the best data set."""
     best = memory.best_points
     for i in range(points.shape[0]):
         for j in range(points.shape[1]):
@@ -379,18 +325,8 @@ def save_best(
 
 
 @compiled(**_COMPILED)
-def run_block(
-    model,  # IN
-    mixture,  # IN
-    state,  # IN OUT
-    memory,  # IN OUT
-    draws,  # IN
-    n_steps,  # IN      at most the block's length
-    point,  # SCRATCH (d,)
-    rows,  # SCRATCH (T,) int32
-    distances,  # SCRATCH (M,)
-):
-    """Take steps of the chain; all that it learns is in `state` and `memory` when it returns."""
+def run_block(model, mixture, state, memory, draws, n_steps, point, rows, distances):
+    """Take steps of the chain, at most as many as were drawn; all that it learns is then in `state` and `memory`."""
     counters = memory.counters
     step, n_accepted, n_journal = counters[STEP], counters[N_ACCEPTED], counters[N_JOURNAL]
     current, best = log_target(model, state.totals), memory.best_log_target[0]
@@ -428,3 +364,55 @@ def run_block(
             next_trace += memory.stride
     counters[STEP], counters[N_ACCEPTED], counters[N_JOURNAL] = step, n_accepted, n_journal
     memory.best_log_target[0] = best
+
+
+@compiled(nogil=True, error_model="numpy")
+def log_target_on_support(
+    totals,  # IN   (R,): what the data set answers without noise
+    observed,  # IN   (R,)
+    scales,  # IN   (R,)
+    gaussian,  # IN   (R,) bool: the law of each row's noise, else Laplace
+):
+    """The log-likelihood of the answers, up to a constant."""
+    value = 0.0
+    for r in range(len(observed)):
+        misfit = (observed[r] - totals[r]) / scales[r]
+        value -= 0.5 * misfit * misfit if gaussian[r] else abs(misfit)
+    return value
+
+
+@compiled(nogil=True, error_model="numpy")
+def walk_on_support(
+    rows,  # IN   (m, R): contributions of the support points, times the records that each latent one stands for
+    observed,  # IN   (R,)
+    scales,  # IN   (R,)
+    gaussian,  # IN   (R,) bool
+    movers,  # IN   (S,) int64: which record each step moves
+    goals,  # IN   (S,) int64: to which support point
+    log_uniforms,  # IN   (S,)
+    positions,  # IN/OUT (n,) int64: the support point of each record
+    totals,  # IN/OUT (R,)
+    current,  # IN   the log target at the start
+    left,  # OUT  (S,) int64: the point that each accepted step moved from, else -1
+    trace,  # OUT  (S,): the log target after each step
+):
+    """Walk S steps; a step is accepted with probability min(1, likelihood ratio). Returns the last log target."""
+    for s in range(len(movers)):
+        old, new = positions[movers[s]], goals[s]
+        change = 0.0
+        for r in range(len(observed)):
+            before = (observed[r] - totals[r]) / scales[r]
+            after = before - (rows[new, r] - rows[old, r]) / scales[r]
+            if gaussian[r]:
+                change += 0.5 * (before * before - after * after)
+            else:
+                change += abs(before) - abs(after)
+        left[s] = -1
+        if log_uniforms[s] < change:
+            for r in range(len(observed)):
+                totals[r] += rows[new, r] - rows[old, r]
+            positions[movers[s]] = new
+            left[s] = old
+            current += change
+        trace[s] = current
+    return current
