@@ -33,7 +33,7 @@ from recoup.privacy.price import Price, epsilon_of_rho
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context, Request
-from recoup.transcript.quote import quote
+from recoup.transcript.round import quote
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 7
 # The law of the adaptive algorithm, fitted to the first list of the plan study: the excess over non-private k-means is

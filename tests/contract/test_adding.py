@@ -22,7 +22,7 @@ from recoup.inference.infer import METHODS, register_method
 from recoup.planner import Plan, PlannedRound
 from recoup.queries import QUERIES
 from recoup.queries.cells import VoronoiQuery
-from recoup.transcript.quote import quote
+from recoup.transcript.round import quote
 
 BOUNDS = ("--bounds", "age=17:90,hours=1:99")
 

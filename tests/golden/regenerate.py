@@ -16,7 +16,7 @@ from recoup.curator.source import open_source
 from recoup.privacy.ledger_file import VERSION
 from recoup.privacy.mechanism import SimulatedNoise
 from recoup.privacy.price import Price
-from recoup.privacy.unit import Unit
+from recoup.privacy.statement import Unit
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery, Marginal
 from recoup.transcript.context import Context, Request

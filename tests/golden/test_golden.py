@@ -9,7 +9,7 @@ import pytest
 
 from recoup import Box, L1Ball, L2Ball, Ledger, Transcript, refit
 from recoup.privacy.ledger_file import VERSION
-from recoup.privacy.unit import Unit
+from recoup.privacy.statement import Unit
 from recoup.transcript.transcript import SCHEMA_VERSION, Payment
 
 FOLDER = Path(__file__).parent

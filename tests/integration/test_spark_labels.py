@@ -11,7 +11,7 @@ import pytest
 import recoup
 from recoup.errors import DataError
 from recoup.estimators.logistic import open_labelled
-from recoup.queries.gradient import LogisticGradientQuery
+from recoup.queries.models import LogisticGradientQuery
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 

@@ -22,7 +22,7 @@ from recoup.curator.rivals.base import release_model
 from recoup.curator.rivals.gupt import Gupt
 from recoup.errors import BudgetExceededError, LedgerUnitError, ParameterError, UnitConverted
 from recoup.privacy.price import Price, epsilon_of_rho, rho_of
-from recoup.privacy.unit import Unit
+from recoup.privacy.statement import Unit
 
 BOX = Box([0, 0], [1, 1])
 X = np.random.default_rng(0).uniform(size=(60, 2))

@@ -9,8 +9,7 @@ from recoup.domain import Box, L1Ball, L2Ball
 from recoup.privacy.mechanism import SimulatedNoise
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery, Marginal
-from recoup.queries.gradient import LogisticGradientQuery
-from recoup.queries.mixture import MixtureQuery
+from recoup.queries.models import LogisticGradientQuery, MixtureQuery
 from recoup.queries.moments import MomentsQuery, PowerQuery
 from recoup.transcript.context import Context, Request
 

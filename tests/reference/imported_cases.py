@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from recoup.queries.mixture import MixtureQuery
+from recoup.queries.models import MixtureQuery
 
 CENTERS = np.array([[20.0, 60.0], [70.0, 20.0], [60.0, 80.0]])
 LOW, HIGH = (0.0, 10.0), (100.0, 90.0)

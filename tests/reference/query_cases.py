@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from recoup.queries.mixture import MixtureQuery
+from recoup.queries.models import MixtureQuery
 
 CENTERS = np.array([[-0.5, 0.0], [0.5, 0.0]])
 

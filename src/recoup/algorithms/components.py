@@ -41,8 +41,7 @@ from recoup.maxent.sizes import WeightedPoints
 from recoup.queries.base import MAX_SIZE, Array
 from recoup.queries.moments import MomentsQuery, PowerQuery
 from recoup.transcript.context import Context, Request
-from recoup.transcript.quote import quote
-from recoup.transcript.round import Round
+from recoup.transcript.round import Round, quote
 
 # The mean enters the covariance through its square, so its sums need less than the products; counts matter least.
 _SPLIT_ALL = {"count": Fraction(1, 20), "sum": Fraction(3, 20), "product": Fraction(16, 20)}

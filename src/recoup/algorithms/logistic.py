@@ -21,7 +21,7 @@ from recoup.errors import ParameterError
 from recoup.maxent.measure import Pass, Problem, maxent, total_of
 from recoup.maxent.support import Measure
 from recoup.queries.base import Array, check_size, of_kind
-from recoup.queries.gradient import LARGEST_COEFFICIENT, LogisticGradientQuery
+from recoup.queries.models import LARGEST_COEFFICIENT, LogisticGradientQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
 

@@ -20,7 +20,7 @@ from recoup.algorithms.kmeans.lloyd import spread_centers
 from recoup.domain import uniform_points
 from recoup.errors import ParameterError
 from recoup.queries.base import MAX_SIZE, Array, check_size, of_kind
-from recoup.queries.mixture import MixtureQuery
+from recoup.queries.models import MixtureQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
 

@@ -182,7 +182,7 @@ def mark(privacy: Mapping[str, Any]) -> str:
 
 def privacy_sentence(privacy: Mapping[str, Any]) -> str:
     """The privacy statement in words."""
-    from recoup.privacy.unit import CSV_MEANING
+    from recoup.privacy.statement import CSV_MEANING
 
     statement = str(privacy["statement"])
     statement = statement[:1].upper() + statement[1:]

@@ -11,8 +11,7 @@ from recoup.privacy.mechanism import Noise, SecureNoise
 from recoup.privacy.statement import NOT_PRIVATE
 from recoup.queries.base import check_columns
 from recoup.transcript.context import Context, Request
-from recoup.transcript.quote import quote
-from recoup.transcript.round import Round
+from recoup.transcript.round import Round, quote
 
 
 class Curator:

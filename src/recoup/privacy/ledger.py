@@ -24,6 +24,7 @@ import os
 import warnings
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
@@ -51,24 +52,14 @@ from recoup.privacy.ledger_file import (
 )
 from recoup.privacy.ledger_rules import Budget, State
 from recoup.privacy.price import Amount, Price
-from recoup.privacy.unit import ONE_RECORD, Unit
-
-
-class Priced(Protocol):
-    """Something with a price."""
-
-    @property
-    def price(self) -> Price:
-        """What it costs."""
+from recoup.privacy.statement import ONE_RECORD, Unit
 
 
 @runtime_checkable
 class PricedPlan(Protocol):
-    """Planned rounds, each with its price."""
+    """Planned rounds, each with its `price`."""
 
-    @property
-    def rounds(self) -> Sequence[Priced]:
-        """The rounds in order."""
+    rounds: Sequence[Any]
 
 
 class Preview(NamedTuple):
@@ -91,12 +82,10 @@ class Ledger:
         LedgerFormatError: the file is not a ledger, is damaged, or is of a newer version.
         LedgerError: there is no such file, or it cannot be opened.
 
-    Guarantees:
-        The whole interaction with all releases charged here is (epsilon, delta)-DP for what the unit says, whichever
-        way rounds were chosen, if each release satisfies its price for its own unit. ``spent`` is what the entries
-        would cost had they been planned in advance. May be used by several processes and threads, and after a fork. A
-        copy, a pickle or a scikit-learn clone spends from the same file; a copy of a ledger in memory is the same
-        object, and cannot be pickled.
+    Guarantees: the whole interaction with all releases charged here is (epsilon, delta)-DP for what the unit says,
+    whichever way rounds were chosen, if each release satisfies its price for its own unit. ``spent`` is what the
+    entries would cost had they been planned in advance. May be used by several processes and threads, and after a fork.
+    A copy, a pickle or a scikit-learn clone spends from the same budget; a ledger in memory cannot be pickled.
 
     >>> ledger = Ledger.in_memory(epsilon=1)
     >>> entry = ledger.charge(Price(measure="pure", amount=Fraction(1, 4)), purpose="round 1")
@@ -132,8 +121,7 @@ class Ledger:
         Returns:
             The ledger, with nothing spent.
 
-        Guarantees:
-            Never writes to a file that exists. After an interruption at any point there is a whole ledger, or none.
+        Guarantees: never writes to a file that exists. After an interruption there is a whole ledger, or none.
 
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -226,9 +214,8 @@ class Ledger:
         Raises:
             LedgerUnitError: it is known already.
 
-        Guarantees:
-            Sums and entries stay as they are. A ledger of an earlier version gets an identifier, and can no longer be
-            read by that version.
+        Guarantees: sums and entries stay as they are. A ledger of an earlier version gets an identifier, and can no
+        longer be read by that version.
 
         >>> str(Ledger.in_memory(epsilon=1).declare(records_per_person=5))
         '5 records of one person'
@@ -263,8 +250,7 @@ class Ledger:
             ContinuationError: the run went on elsewhere.
             LedgerLockedError: another process held the ledger for too long.
 
-        Guarantees:
-            If this raises, do not release. If it returns, the charge survives the death of the process.
+        Guarantees: if this raises, do not release. If it returns, the charge survives the death of the process.
 
         >>> Ledger.in_memory(epsilon=1).charge(Price(measure="pure", amount=Fraction(1)), purpose="all").spent_after
         Fraction(1, 1)
@@ -312,11 +298,7 @@ class Ledger:
         return Preview(state.spent, after.spent - state.spent, left_after, after.totals.fits(state.budget))
 
     def afford(self, price: Price, unit: Unit) -> None:
-        """Refuse what is more than is left, while nothing is spent.
-
-        Raises:
-            BudgetExceededError: it is.
-        """
+        """Refuse what is more than is left (`BudgetExceededError`), while nothing is spent."""
         preview = self.preview([price], unit=unit)
         if not preview.fits:
             spent, asked = preview.spent_before, preview.asked
@@ -325,15 +307,8 @@ class Ledger:
     def expect(self, unit: Unit) -> None:
         """Say how prices for a unit will be counted, before the first of them is charged.
 
-        Args:
-            unit: whose presence the prices hide.
-
-        Raises:
-            LedgerUnitError: they cannot be counted.
-
-        Guarantees: warns (`UnitConverted`) where they are for fewer records of a person than the ledger.
-
-        >>> Ledger.in_memory(epsilon=1).expect(ONE_RECORD)
+        Warns (`UnitConverted`) where they are for fewer records of a person than the ledger; `LedgerUnitError` where
+        they cannot be counted.
         """
         self.preview([], unit=unit)
         counted = self.unit
@@ -351,11 +326,7 @@ class Ledger:
             return read_entries(connection, self._store.name)
 
     def export(self) -> dict[str, Any]:
-        """Give the whole ledger as plain values for JSON; fractions are text "p/q", and times are days.
-
-        >>> Ledger.in_memory(epsilon=0.5).export()["epsilon"]
-        '1/2'
-        """
+        """Give the whole ledger as plain values for JSON; fractions are text "p/q", and times are days."""
         # Entries first: what is spent is then read from the same entries, whatever is charged meanwhile.
         entries, state = self.entries(), self._state()
         budget = state.budget
@@ -388,7 +359,7 @@ class Ledger:
 
     def __deepcopy__(self, memo: object) -> Ledger:
         # A clone of an estimator has to spend from the same budget; in memory only the same object does.
-        return self if isinstance(self._store, Memory) else Ledger(self._store.path, timeout=self._store.timeout)
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         if isinstance(self._store, Memory):
@@ -396,15 +367,11 @@ class Ledger:
                 "A ledger in memory cannot be pickled: its copy would be a second budget. "
                 "Use Ledger.create(path, ...), which processes can share."
             )
-        return _reopen, (str(self._store.path), self._store.timeout)
+        return partial(Ledger, timeout=self._store.timeout), (str(self._store.path),)
 
     def _state(self) -> State:
         with self._store.connection() as connection:
             return read_state(connection, self._store.name)
-
-
-def _reopen(path: str, timeout: float) -> Ledger:
-    return Ledger(path, timeout=timeout)
 
 
 def _declared(records_per_person: int | None) -> Unit | None:

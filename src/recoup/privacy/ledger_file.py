@@ -26,7 +26,8 @@ from typing import Any, Final, NamedTuple, NoReturn, cast
 from recoup.errors import LedgerError, LedgerFormatError, LedgerLockedError, ParameterError
 from recoup.privacy.ledger_rules import Budget, State, Totals
 from recoup.privacy.price import Measure, Price
-from recoup.privacy.unit import Unit
+from recoup.privacy.statement import Unit
+from recoup.version import __version__
 
 VERSION: Final = 2
 _APPLICATION_ID: Final = 0x52434C44  # "RCLD", in the file's header
@@ -150,7 +151,7 @@ def create(connection: sqlite3.Connection, budget: Budget, unit: Unit | None) ->
     _make_tables(connection, VERSION)
     connection.execute(
         "INSERT INTO budget (id, epsilon, delta, rho, time, library, identifier, unit) VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
-        (*map(fraction_text, budget), _today(), _library(), uuid.uuid4().hex, unit and _unit_text(unit)),
+        (*map(fraction_text, budget), _today(), __version__, uuid.uuid4().hex, unit and _unit_text(unit)),
     )
 
 
@@ -189,8 +190,10 @@ def read_state(connection: sqlite3.Connection, name: str) -> State:
         raise LedgerFormatError(f"{name} is a ledger without a budget: it is damaged.")
     state = State(Budget(*(read_fraction(text, name) for text in row[:3])))
     if known != "NULL, NULL":
+        if not isinstance(row[7], str) or not _IDENTIFIER.fullmatch(row[7]):
+            raise LedgerFormatError(f"{name} has no identifier: it is damaged. Take its budget as spent.")
         unit = None if row[8] is None else _read_unit(row[8], name)
-        state = state._replace(identifier=_read_identifier(row[7], name), unit=unit)
+        state = state._replace(identifier=row[7], unit=unit)
         if unit is None and row[3] is not None:
             raise LedgerFormatError(f"{name} holds charges and does not say for whom: it is damaged.")
     if row[3] is not None:
@@ -205,18 +208,18 @@ def add_entry(
     connection: sqlite3.Connection, price: Price, after: State, *, purpose: str, run: str, unit: Unit, day: str
 ) -> Entry:
     """Write one charge, in a transaction that is open; `after` is the state that it leads to."""
-    totals, library = after.totals, _library()
+    totals = after.totals
     cursor = connection.execute(
         "INSERT INTO entry (run, purpose, measure, amount, spent_after, pure_after, rho_after, n_zcdp_after,"
         " time, library, unit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *(run, purpose, price.measure, fraction_text(price.amount), fraction_text(after.spent)),
-            *(fraction_text(totals.pure), fraction_text(totals.rho), totals.n_zcdp, day, library),
+            *(fraction_text(totals.pure), fraction_text(totals.rho), totals.n_zcdp, day, __version__),
             _unit_text(unit),
         ),
     )
     number = cast(int, cursor.lastrowid)
-    return Entry(number, run, purpose, price.measure, price.amount, after.spent, day, library, unit)
+    return Entry(number, run, purpose, price.measure, price.amount, after.spent, day, __version__, unit)
 
 
 def charges_of(connection: sqlite3.Connection, run: str) -> tuple[int, str]:
@@ -256,7 +259,6 @@ def _schema(version: int) -> tuple[str, ...]:
 
 
 def _make_tables(connection: sqlite3.Connection, version: int) -> None:
-    """Make the tables of an empty database, in a transaction that is open."""
     connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {version}")
     for statement in _schema(version):
@@ -290,11 +292,7 @@ def _own_tables(version: int) -> set[tuple[str, ...]]:
 
 
 def fraction_text(value: Fraction) -> str:
-    """A fraction as it is kept.
-
-    >>> fraction_text(Fraction(3))
-    '3/1'
-    """
+    """A fraction as it is kept, with a denominator even if it is 1."""
     return f"{value.numerator}/{value.denominator}"
 
 
@@ -309,25 +307,16 @@ def read_fraction(text: object, name: str) -> Fraction:
 
 
 def _unit_text(unit: Unit) -> str:
-    """A unit as it is kept."""
     return json.dumps(unit.to_json())
 
 
 def _read_unit(text: object, name: str) -> Unit:
-    """Read a unit that `_unit_text` wrote."""
     try:
         if isinstance(text, str) and len(text) <= _LONGEST_UNIT:
             return Unit.from_json(json.loads(text))
     except (ValueError, ParameterError):
         pass
     raise LedgerFormatError(f"{name} counts for a unit that is not known: it is damaged, or Recoup must be updated.")
-
-
-def _read_identifier(text: object, name: str) -> str:
-    """Read a ledger's identifier."""
-    if isinstance(text, str) and _IDENTIFIER.fullmatch(text):
-        return text
-    raise LedgerFormatError(f"{name} has no identifier: it is damaged. Take its budget as spent.")
 
 
 def _entry(row: tuple[Any, ...], name: str) -> Entry:
@@ -341,10 +330,3 @@ def _entry(row: tuple[Any, ...], name: str) -> Entry:
 
 def _today() -> str:
     return datetime.now(UTC).date().isoformat()
-
-
-@cache
-def _library() -> str:
-    from importlib.metadata import version
-
-    return version("recoup")

@@ -13,7 +13,7 @@ ends under rule 2 is also a path, with the same probabilities, of the algorithm 
 fail, and that algorithm is (epsilon, delta)-DP.
 
 All sums are of one unit, the ledger's. A price for fewer records of a person is converted upward before it is added
-(`recoup.privacy.unit`); one for more is refused, for all that was charged before would be worth more to such a person.
+(`Unit`); one for more is refused, for all that was charged before would be worth more to such a person.
 
 Amounts and sums are fractions; no float is ever added. Only where a sum's denominator outgrows 4096 bits (hundreds of
 unrelated denominators; Python itself would refuse to print some thousands of digits) is it rounded up to a multiple of
@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from recoup.errors import BudgetError, LedgerUnitError, ParameterError
 from recoup.privacy.price import Amount, Price, as_fraction, epsilon_of_rho, rho_of
-from recoup.privacy.unit import Unit
+from recoup.privacy.statement import Unit
 
 _MOST_BITS = 4096
 _GRID = 2**2048
@@ -142,7 +142,7 @@ class State(NamedTuple):
                 "that any of its releases had: Ledger(path).declare(records_per_person=1)."
             )
         if not isinstance(priced, Unit):
-            raise ParameterError(f"unit is a {type(priced).__name__}: give a recoup.privacy.unit.Unit.")
+            raise ParameterError(f"unit is a {type(priced).__name__}: give a recoup.privacy.statement.Unit.")
         unit = self.unit or priced
         if unit.kind != priced.kind:
             raise LedgerUnitError(

@@ -8,11 +8,11 @@ in truth and not only on paper.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import isqrt, log, nextafter, sqrt
+from math import inf, isqrt, log, nextafter, sqrt
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from recoup._validate import choice
 from recoup.errors import BudgetError, ParameterError
-from recoup.privacy.price import Price
+from recoup.privacy.price import Measure, Price
 from recoup.queries.base import Array, Block, Sensitivity
 
 SENSITIVITY = 2**30
@@ -46,11 +46,7 @@ class Noise(Protocol):
 
 
 class SecureNoise:
-    """OpenDP's exact samplers, fed by a cryptographic generator of its own; there is no seed to give.
-
-    >>> SecureNoise.simulated
-    False
-    """
+    """OpenDP's exact samplers, fed by a cryptographic generator of its own; there is no seed to give."""
 
     simulated: ClassVar[bool] = False
 
@@ -67,9 +63,6 @@ class SimulatedNoise:
     """The same laws from a seeded NumPy generator, for experiments: whoever knows the seed can take the noise off.
 
     Guarantees: none; what it makes is marked NOT PRIVATE.
-
-    >>> SimulatedNoise(np.random.default_rng(0)).simulated
-    True
     """
 
     simulated: ClassVar[bool] = True
@@ -122,9 +115,8 @@ class Laplace:
 
     def calibrate(self, budget: Fraction, distance: int) -> Calibration:
         """The smallest noise whose epsilon, by OpenDP's own map, stays within a budget."""
-        return _calibrate(
-            "laplace", "pure", budget, distance, distance / float(budget) if float(budget) > 0 else np.inf
-        )
+        start = distance / float(budget) if float(budget) > 0 else inf
+        return smallest_noise("pure", budget, start, lambda scale: _opendp("laplace", scale).map(distance))
 
     def release(self, totals: Sequence[int], scale: float, noise: Noise) -> list[int]:
         """Clamp the exact totals and add noise to every one of them."""
@@ -170,8 +162,8 @@ class Gaussian:
 
     def calibrate(self, budget: Fraction, distance: int) -> Calibration:
         """The smallest noise whose rho, by OpenDP's own map, stays within a budget."""
-        start = distance / sqrt(2.0 * float(budget)) if float(budget) > 0 else np.inf
-        return _calibrate("gaussian", "zcdp", budget, distance, start)
+        start = distance / sqrt(2.0 * float(budget)) if float(budget) > 0 else inf
+        return smallest_noise("zcdp", budget, start, lambda scale: _opendp("gaussian", scale).map(float(distance)))
 
     def release(self, totals: Sequence[int], scale: float, noise: Noise) -> list[int]:
         """Clamp the exact totals and add noise to every one of them."""
@@ -201,11 +193,7 @@ MECHANISMS: dict[str, Mechanism] = {"laplace": Laplace(), "gaussian": Gaussian()
 
 
 def integer_sensitivity(n_records: int | None) -> int:
-    """The public integer sensitivity of a round: 2^30, or less where a declared N could overflow 64 bits.
-
-    >>> integer_sensitivity(10**6) == 2**30
-    True
-    """
+    """The public integer sensitivity of a round: 2^30, or less where a declared N could overflow 64 bits."""
     excess = 0 if n_records is None else max(0, (n_records - 1).bit_length() - 31)
     return SENSITIVITY >> min(excess, 20)
 
@@ -240,20 +228,19 @@ def _added(totals: Sequence[int], draws: NDArray[np.float64]) -> list[int]:
     return [total + int(draw) for total, draw in zip(totals, draws, strict=True)]
 
 
-def _calibrate(kind: str, measure: Any, budget: Fraction, distance: int, start: float) -> Calibration:
+def smallest_noise(measure: Measure, budget: Fraction, start: float, price: Callable[[float], float]) -> Calibration:
+    """The smallest noise scale, from `start` up, whose price by OpenDP's own map stays within a budget."""
     if not start <= LARGEST_SCALE:
         raise BudgetError(
             f"a round's budget of {float(budget):.3g} needs more noise than 64-bit integers hold: ask for fewer "
             "rounds, or a larger epsilon."
         )
     scale, step = start, 1
-    while True:
-        amount = Fraction(_opendp(kind, scale).map(distance if kind == "laplace" else float(distance)))
-        if amount <= budget:
-            return Calibration(scale=scale, price=Price(measure=measure, amount=amount))
+    while (amount := Fraction(price(scale))) > budget:
         for _ in range(step):
-            scale = nextafter(scale, float("inf"))
+            scale = nextafter(scale, inf)
         step *= 2
+    return Calibration(scale=scale, price=Price(measure=measure, amount=amount))
 
 
 @lru_cache(maxsize=64)

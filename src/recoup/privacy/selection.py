@@ -17,14 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import inf, nextafter
+from math import inf
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from recoup.errors import BudgetError, ParameterError
-from recoup.privacy.mechanism import LARGEST_SCALE, Calibration, clamped
-from recoup.privacy.price import Price
+from recoup.errors import ParameterError
+from recoup.privacy.mechanism import Calibration, clamped, smallest_noise
 
 
 class Selector(Protocol):
@@ -95,18 +94,8 @@ class NoisyMax:
 
     def calibrate(self, budget: Fraction, *, distance: int, n_winners: int) -> Calibration:
         """The smallest noise for which all winners together, by OpenDP's own map, stay within a budget."""
-        scale = n_winners * distance / float(budget) if float(budget) > 0 else inf
-        if not scale <= LARGEST_SCALE:
-            raise BudgetError(
-                f"a selection's budget of {float(budget):.3g} needs more noise than 64-bit integers hold: ask for "
-                "fewer rounds, or a larger epsilon."
-            )
-        step = 1
-        while (amount := Fraction(_opendp(n_winners, scale).map(distance))) > budget:
-            for _ in range(step):
-                scale = nextafter(scale, inf)
-            step *= 2
-        return Calibration(scale=scale, price=Price(measure="pure", amount=amount))
+        start = n_winners * distance / float(budget) if float(budget) > 0 else inf
+        return smallest_noise("pure", budget, start, lambda scale: _opendp(n_winners, scale).map(distance))
 
     def release(self, scores: Sequence[int], scale: float, n_winners: int, selector: Selector) -> list[int]:
         """Clamp the exact scores and select by noisy ones; the number of candidates and of winners is public."""

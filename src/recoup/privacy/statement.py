@@ -1,6 +1,11 @@
-"""What is promised, to whom, under which assumptions: the privacy statement that goes with every result.
+"""What is promised, to whom, under which assumptions: the unit of a price, and the statement that goes with a result.
 
-It reads as a dictionary, so that it is printed, indexed and written as JSON, and cannot be changed: its
+A price holds for tables that differ by what one person holds (`Unit`). Prices for different units are not alike and
+must not be added. Upward they can be converted: whoever holds k times as many records is k steps away instead of one,
+and after k steps a pure epsilon is k epsilon, and a rho of zCDP is k**2 rho (Bun and Steinke 2016, Proposition 1.9). A
+delta needs no conversion of its own: the ledger makes it from the sum of rhos, which are of its own unit by then.
+
+A statement reads as a dictionary, so that it is printed, indexed and written as JSON, and cannot be changed: its
 `privacy["epsilon"]` and `privacy.epsilon` are the same number. Several releases about the same people promise less
 together than each alone; `together` says what.
 """
@@ -8,16 +13,23 @@ together than each alone; `together` says what.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from math import inf, isfinite
 from typing import Any, Final, Literal, NoReturn
 
+from recoup._validate import LARGEST, whole_number
 from recoup.domain import DOMAINS
 from recoup.errors import ParameterError
-from recoup.privacy.price import as_fraction, rounded_up
-from recoup.privacy.unit import CSV_UNITS, Unit
+from recoup.privacy.price import Measure, Price, as_fraction, rounded_up
 
+_MOST_RECORDS: Final = 2**20
+# What is added or removed, in each dialect of CSV; of other tables, a record.
+CSV_UNITS: Final[dict[str, Literal["record", "line"]]] = {"rfc4180": "record", "lines": "line"}
+CSV_MEANING: Final = {
+    "rfc4180": "a record of a file whose writer puts text with quotes, commas or line breaks into quotes",
+    "lines": "a line, whatever its quotes",
+}
 NEIGHBOURS: Final = "add-remove-one-record"
 REPLACED: Final = "replace-one-record"
 # Which tables are neighbours: what is released here is always the first, an imported claim may be of either.
@@ -30,6 +42,77 @@ NOT_COUNTED: Final = "by nothing: without a ledger this release and others of th
 STATEMENTS: Final = {"simulated": NOT_PRIVATE, "unverified": IMPORTED, "secure": "differentially private"}
 # The noise of what inferred data is made from.
 _LAWS: Final = ("laplace", "gaussian", "laplace and gaussian", "gaussian and laplace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """What one person holds, so that a price hides all of it.
+
+    Attributes:
+        kind: what a person holds is counted in records, or in lines of a CSV that is read by lines; other kinds may
+            follow.
+        records_per_person: how many of them.
+
+    >>> str(Unit()), str(Unit(kind="line", records_per_person=5))
+    ('one record', '5 lines of one person')
+    """
+
+    kind: Literal["record", "line"] = "record"
+    records_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("record", "line"):
+            raise ParameterError(f'a unit of kind {self.kind!r:.40} is not known: "record" and "line" are.')
+        object.__setattr__(
+            self, "records_per_person", whole_number(self.records_per_person, "records_per_person", high=LARGEST)
+        )
+        if self.records_per_person > _MOST_RECORDS:
+            raise ParameterError(
+                f"records_per_person={self.records_per_person}: at most {_MOST_RECORDS} is supported.",
+                parameter="records_per_person",
+            )
+
+    def __str__(self) -> str:
+        some = self.records_per_person
+        return f"one {self.kind}" if some == 1 else f"{some} {self.kind}s of one person"
+
+    @classmethod
+    def from_words(cls, words: str) -> Unit:
+        """Read back what `str` says of a unit."""
+        first, _, rest = words.partition(" ")
+        unit = cls(
+            kind="line" if rest.startswith("line") else "record", records_per_person=int(first.replace("one", "1"))
+        )
+        if str(unit) != words:
+            raise ParameterError("these are not the words for a unit.")
+        return unit
+
+    def covers(self, priced: Unit) -> bool:
+        """Whether a price for another unit can be converted into one for this: upward only."""
+        return self.kind == priced.kind and self.records_per_person >= priced.records_per_person
+
+    def times(self, priced: Unit, measure: Measure) -> int:
+        """How many times a price for another unit, which is covered, counts in this one."""
+        steps = -(-self.records_per_person // priced.records_per_person)
+        return steps if measure == "pure" else steps**2
+
+    def price(self, price: Price, priced: Unit) -> Price:
+        """Convert a price for another unit, which is covered, into one for this."""
+        return Price(measure=price.measure, amount=price.amount * self.times(priced, price.measure))
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: object) -> Unit:
+        """Read a unit back from its JSON value."""
+        if not isinstance(value, Mapping) or set(value) != {"kind", "records_per_person"}:
+            raise ParameterError('a unit has a "kind" and "records_per_person".')
+        return cls(**value)
+
+
+ONE_RECORD: Final = Unit()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -11,8 +11,7 @@ from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.queries.base import Query
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
-from recoup.queries.gradient import LogisticGradientQuery
-from recoup.queries.mixture import MixtureQuery
+from recoup.queries.models import LogisticGradientQuery, MixtureQuery
 from recoup.queries.moments import MomentsQuery, PowerQuery
 
 QUERIES: dict[str, type[Query]] = {
@@ -40,11 +39,7 @@ def query_from_json(value: object) -> Query:
 
 
 def unknown(what: str, name: str) -> TranscriptFormatError:
-    """The error about a type that is none of Recoup's, with what to do about it; the name is a file's, so it is quoted.
-
-    >>> print(unknown("query", "my-median"))
-    the query 'my-median' is not one of Recoup's: recoup.register the class in Python and read the transcript there.
-    """
+    """The error about a type that is none of Recoup's, with what to do about it; the name, a file's, is quoted."""
     shown = ascii(name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}...")
     return TranscriptFormatError(
         f"the {what} {shown} is not one of Recoup's: recoup.register the class in Python and read the transcript there."

@@ -7,15 +7,17 @@ two readers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from recoup._threads import over_row_ranges
 from recoup.domain import Domain
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.kernels import GRID
@@ -56,6 +58,12 @@ class Block:
         """A block of counts of which every record raises `ones`."""
         l1, l2 = np.full(size, float(ones)), np.full(size, np.sqrt(ones))
         return cls(name=name, size=size, l1=l1, l2=l2, ones=ones, total=float(ones))
+
+    @classmethod
+    def of_clipped(cls, name: str, radii: Array, d: int, norm: int) -> Self:
+        """A block of vectors of d columns, each clipped to its own radius in a norm; a record moves one, or a mix."""
+        l2 = np.repeat(radii, d)
+        return cls(name=name, size=len(l2), l1=l2 if norm == 1 else l2 * np.sqrt(d), l2=l2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +144,7 @@ def of_kind(query: Query, kind: type[_Kind], otherwise: str | None = None) -> _K
 
 
 def asked_by(query: Query) -> Asked:
-    """What a query asks for: its own words, or how many numbers there are.
-
-    >>> from recoup.queries.counts import GridQuery
-    >>> asked_by(GridQuery(sides=(2, 3))).words
-    'counts on a grid of 2 x 3 cells'
-    """
+    """What a query asks for: its own words, or how many numbers there are."""
     own: Callable[[], Asked] | None = getattr(query, "asked", None)
     return Asked("other", query.size, f"{query.size:,} numbers ({query.type_name})") if own is None else own()
 
@@ -218,9 +221,9 @@ def rows_of(query: Query, points: Array) -> list[RowBlock]:
 
 def rows_in_blocks(query: Query, points: Array) -> Array | csr_array:
     """A query's contributions on many points, evaluated a block of points at a time: no large temporaries."""
-    if len(points) <= _BLOCK_ROWS:
-        return query.contribution(points)
     first = query.contribution(points[:_BLOCK_ROWS])
+    if len(points) <= _BLOCK_ROWS:
+        return first
     if not isinstance(first, np.ndarray):
         return query.contribution(points)
     rows = np.empty((len(points), query.size))
@@ -230,12 +233,33 @@ def rows_in_blocks(query: Query, points: Array) -> Array | csr_array:
     return rows
 
 
-def sum_parts(parts: Sequence[Integers]) -> Integers:
-    """Add up the totals of several ranges of records, exactly."""
-    total = np.zeros_like(parts[0])
-    for part in parts:
-        total += part
-    return total
+def sum_over_ranges(part: Callable[[int, int], Integers], n_rows: int) -> Integers:
+    """Add up the totals of several ranges of records, one for each thread, exactly."""
+    return reduce(np.add, over_row_ranges(part, n_rows))
+
+
+def keep_numbers(query: Query, name: str, ndim: int, bound: float, otherwise: str) -> Array:
+    """Keep a field as a read-only copy that is not empty and within +-bound; anything else is refused."""
+    values = np.ascontiguousarray(getattr(query, name), dtype=np.float64).copy()
+    if values.ndim != ndim or 0 in values.shape or not (np.abs(values) <= bound).all():
+        raise ParameterError(otherwise)
+    values.setflags(write=False)
+    object.__setattr__(query, name, values)
+    return values
+
+
+def keep_radii(query: Query, name: str, n: int, each: str) -> None:
+    """Keep a field as a read-only copy of n numbers from 2^-30 to 2^30; anything else is refused."""
+    otherwise = f"{name} must be {n} numbers between 2^-30 and 2^30, one {each}."
+    values = keep_numbers(query, name, 1, GRID, otherwise)
+    if values.shape != (n,) or not (values >= GRID**-1).all():
+        raise ParameterError(otherwise)
+
+
+def check_norm(norm: object) -> None:
+    """Refuse another norm of clipping than that of one of the mechanisms."""
+    if isinstance(norm, bool) or norm not in (1, 2):
+        raise ParameterError(f"norm={norm!r}: choose 1 (Laplace) or 2 (Gaussian).")
 
 
 def check_size(size: int) -> None:

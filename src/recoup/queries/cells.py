@@ -17,7 +17,6 @@ from recoup._threads import over_row_ranges
 from recoup._validate import choice
 from recoup.domain import Domain
 from recoup.errors import ParameterError, TranscriptFormatError
-from recoup.kernels import GRID
 from recoup.kernels.cells import (
     ABSOLUTE,
     NO_SUMS,
@@ -37,10 +36,14 @@ from recoup.queries.base import (
     Records,
     RowBlock,
     Sensitivity,
+    bounded_block,
     check_columns,
+    check_norm,
     check_size,
+    keep_numbers,
+    keep_radii,
     read_array,
-    sum_parts,
+    sum_over_ranges,
 )
 
 Sums = Literal["none", "absolute", "relative"]
@@ -78,24 +81,14 @@ class VoronoiQuery:
     type_name: ClassVar[str] = "voronoi"
 
     def __post_init__(self) -> None:
-        centers = np.ascontiguousarray(self.centers, dtype=np.float64).copy()
-        if centers.ndim != 2 or 0 in centers.shape or not (np.abs(centers) <= _LARGEST_CENTER).all():
-            raise ParameterError(
-                f"centers must be a (k, d) array of numbers within +-{_LARGEST_CENTER:g}, with k and d at least 1."
-            )
+        within = f"within +-{_LARGEST_CENTER:g}, with k and d at least 1"
+        keep_numbers(self, "centers", 2, _LARGEST_CENTER, f"centers must be a (k, d) array of numbers {within}.")
         choice(self.sums, "sums", _SUMS)
-        if self.norm not in (1, 2):
-            raise ParameterError(f"norm={self.norm!r}: choose 1 (Laplace) or 2 (Gaussian).")
-        centers.setflags(write=False)
-        object.__setattr__(self, "centers", centers)
+        check_norm(self.norm)
         if (self.radii is None) == (self.sums == "relative"):
             raise ParameterError("relative sums need radii, and only they do.")
         if self.radii is not None:
-            radii = np.ascontiguousarray(self.radii, dtype=np.float64).copy()
-            if radii.shape != centers.shape[:1] or not ((radii >= GRID**-1) & (radii <= GRID)).all():
-                raise ParameterError(f"radii must be {len(centers)} numbers between 2^-30 and 2^30, one a cell.")
-            radii.setflags(write=False)
-            object.__setattr__(self, "radii", radii)
+            keep_radii(self, "radii", self.n_cells, "for each cell")
         check_size(self.size)
 
     @property
@@ -118,13 +111,10 @@ class VoronoiQuery:
         check_columns(self, domain)
         k, d = self.n_cells, self.n_columns
         blocks = [Block.of_counts("count", k)]
-        if self.sums != "none":
-            if self.radii is None:
-                l1, l2 = np.full(k * d, domain.sum_bound(1)), np.full(k * d, domain.sum_bound(2))
-            else:
-                l2 = np.repeat(self.radii, d)
-                l1 = l2 if self.norm == 1 else l2 * np.sqrt(d)
-            blocks.append(Block(name="sum", size=k * d, l1=l1, l2=l2))
+        if self.radii is not None:
+            blocks.append(Block.of_clipped("sum", self.radii, d, self.norm))
+        elif self.sums != "none":
+            blocks.append(bounded_block("sum", k * d, l1=domain.sum_bound(1), l2=domain.sum_bound(2)))
         return Sensitivity(tuple(blocks))
 
     def asked(self) -> Asked:
@@ -173,30 +163,20 @@ class VoronoiQuery:
 
     def integer_total(self, records: Records, factors: Array) -> Integers:
         """The sum over records of trunc(contribution * factors), by one fused pass on both cores."""
-        k, d = self.n_cells, self.n_columns
+        k, d, centers, norm = self.n_cells, self.n_columns, self.centers, self.norm
         # A copy, so that the kernel is compiled for one kind of array only.
         radii = np.ones(k) if self.radii is None else self.radii.copy()
         count_factor = int(factors[0])
         sum_factors = np.ones(k) if self.sums == "none" else np.ascontiguousarray(factors[k::d][:k])
-        mode, error = _SUMS[self.sums], single_precision_error(self.centers)
+        mode, error = _SUMS[self.sums], single_precision_error(centers)
 
         def part(start: int, stop: int) -> Integers:
             counts, totals = np.zeros(k, dtype=np.int64), np.zeros((k, d), dtype=np.int64)
-            voronoi_totals(
-                records[start:stop],
-                self.centers,
-                error,
-                mode,
-                radii,
-                self.norm,
-                count_factor,
-                sum_factors,
-                counts,
-                totals,
-            )
+            own = records[start:stop]
+            voronoi_totals(own, centers, error, mode, radii, norm, count_factor, sum_factors, counts, totals)
             return counts if self.sums == "none" else np.concatenate([counts, totals.ravel()])
 
-        return sum_parts(over_row_ranges(part, len(records)))
+        return sum_over_ranges(part, len(records))
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value that `from_json` reads back."""
@@ -218,10 +198,5 @@ class VoronoiQuery:
 
 
 def as_cells(query: Query | None, *sums: Sums) -> VoronoiQuery | None:
-    """The query, if it asks about cells around centres (with such sums, if any are named); else none.
-
-    >>> query = VoronoiQuery(centers=np.zeros((1, 2)))
-    >>> as_cells(query) is query, as_cells(query, "relative")
-    (True, None)
-    """
+    """The query, if it asks about cells around centres (with such sums, if any are named); else none."""
     return query if isinstance(query, VoronoiQuery) and (not sums or query.sums in sums) else None

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from recoup._threads import over_row_ranges
 from recoup.domain import Domain
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.kernels.cells import grid_totals
@@ -25,9 +24,10 @@ from recoup.queries.base import (
     Records,
     RowBlock,
     Sensitivity,
+    SimpleQuery,
     check_columns,
     check_size,
-    sum_parts,
+    sum_over_ranges,
 )
 from recoup.queries.cells import as_cells
 
@@ -79,11 +79,43 @@ class Marginal:
             grid_totals(records[start:stop], columns, sides, count_factor, totals)
             return totals
 
-        return sum_parts(over_row_ranges(part, len(records)))
+        return sum_over_ranges(part, len(records))
+
+
+class _CountsQuery(SimpleQuery):
+    """What queries share that count the records in the cells of some grids, a record in one cell of each."""
+
+    marginals: tuple[Marginal, ...]
+
+    @property
+    def size(self) -> int:
+        """Values in the answer."""
+        return sum(m.size for m in self.marginals)
+
+    def sensitivity(self, domain: Domain) -> Sensitivity:
+        """Bounds on one record's contribution: as many ones as there are grids."""
+        check_columns(self, domain)
+        return Sensitivity((Block.of_counts("count", self.size, ones=len(self.marginals)),))
+
+    def solver_rows(self, points: Array) -> list[RowBlock]:
+        """Its rows on support points: each lies in one cell of every grid."""
+        return [Partition(cells=marginal.cells(points), n_cells=marginal.size) for marginal in self.marginals]
+
+    def contribution(self, x: Array) -> Array | csr_array:
+        """What each record of the unit domain, (n, d), adds to the answer: dense if small, CSR if large."""
+        offsets = np.cumsum([0, *(m.size for m in self.marginals[:-1])])
+        cells = np.stack([m.cells(x) + offset for m, offset in zip(self.marginals, offsets, strict=True)], axis=1)
+        starts = np.arange(len(x) + 1) * len(self.marginals)
+        rows = csr_array((np.ones(cells.size), cells.ravel(), starts), shape=(len(x), self.size))
+        return rows if self.size > 64 else rows.toarray()
+
+    def integer_total(self, records: Records, factors: Array) -> Integers:
+        """The sum over records of trunc(contribution * factors), by one fused pass for each grid."""
+        return np.concatenate([m.integer_total(records, int(factors[0])) for m in self.marginals])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HistogramQuery:
+class HistogramQuery(_CountsQuery):
     """Counts of several marginals at once.
 
     Args:
@@ -119,37 +151,11 @@ class HistogramQuery:
         """Columns that a record must have."""
         return self.dimension
 
-    @property
-    def size(self) -> int:
-        """Values in the answer."""
-        return sum(m.size for m in self.marginals)
-
-    def sensitivity(self, domain: Domain) -> Sensitivity:
-        """Bounds on one record's contribution: j ones."""
-        check_columns(self, domain)
-        return Sensitivity((Block.of_counts("count", self.size, ones=len(self.marginals)),))
-
     def asked(self) -> Asked:
         """A histogram of each column, or joint ones."""
         one_way = all(len(marginal.columns) == 1 for marginal in self.marginals)
         each = f"a histogram of each column, {self.marginals[0].size} bins"
         return Asked("marginals", self.size, each if one_way else f"{len(self.marginals)} joint histograms")
-
-    def solver_rows(self, points: Array) -> list[RowBlock]:
-        """Its rows on support points: each lies in one cell of every marginal."""
-        return [Partition(cells=marginal.cells(points), n_cells=marginal.size) for marginal in self.marginals]
-
-    def contribution(self, x: Array) -> Array | csr_array:
-        """What each record of the unit domain, (n, d), adds to the answer: dense if small, CSR if large."""
-        offsets = np.cumsum([0, *(m.size for m in self.marginals[:-1])])
-        cells = np.stack([m.cells(x) + offset for m, offset in zip(self.marginals, offsets, strict=True)], axis=1)
-        starts = np.arange(len(x) + 1) * len(self.marginals)
-        rows = csr_array((np.ones(cells.size), cells.ravel(), starts), shape=(len(x), self.size))
-        return rows if self.size > 64 else rows.toarray()
-
-    def integer_total(self, records: Records, factors: Array) -> Integers:
-        """The sum over records of trunc(contribution * factors), by one fused pass a marginal."""
-        return np.concatenate([m.integer_total(records, int(factors[0])) for m in self.marginals])
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value that `from_json` reads back."""
@@ -170,7 +176,7 @@ class HistogramQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GridQuery:
+class GridQuery(_CountsQuery):
     """The number of records in each cell of a regular grid over the unit box.
 
     Args:
@@ -195,36 +201,20 @@ class GridQuery:
         return Marginal(columns=tuple(range(len(self.sides))), sides=tuple(self.sides))
 
     @property
+    def marginals(self) -> tuple[Marginal, ...]:  # type: ignore[override]
+        """Its one grid."""
+        return (self.marginal,)
+
+    @property
     def n_columns(self) -> int:
         """Columns that a record must have."""
         return len(self.sides)
-
-    @property
-    def size(self) -> int:
-        """Values in the answer."""
-        return self.marginal.size
-
-    def sensitivity(self, domain: Domain) -> Sensitivity:
-        """Bounds on one record's contribution: a single one."""
-        return self._histogram().sensitivity(domain)
 
     def asked(self) -> Asked:
         """Counts on a grid of so many cells."""
         sides = self.sides
         shape = " x ".join(map(str, sides)) if len(sides) <= 3 else f"{sides[0]} bins in each column"
         return Asked("grid", self.size, f"counts on a grid of {shape} cells")
-
-    def solver_rows(self, points: Array) -> list[RowBlock]:
-        """Its rows on support points: each lies in one cell."""
-        return self._histogram().solver_rows(points)
-
-    def contribution(self, x: Array) -> Array | csr_array:
-        """What each record of the unit domain, (n, d), adds to the answer: dense if small, CSR if large."""
-        return self._histogram().contribution(x)
-
-    def integer_total(self, records: Records, factors: Array) -> Integers:
-        """The sum over records of trunc(contribution * factors), by one fused pass."""
-        return self.marginal.integer_total(records, int(factors[0]))
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value that `from_json` reads back."""
@@ -238,9 +228,6 @@ class GridQuery:
             raise TranscriptFormatError("a grid's sides must be a list of whole numbers.")
         return cls(sides=tuple(sides))
 
-    def _histogram(self) -> HistogramQuery:
-        return HistogramQuery(dimension=self.n_columns, marginals=(self.marginal,))
-
 
 def as_grid(query: Query | None) -> GridQuery | None:
     """The query, if it asks about a grid over all columns; else none."""
@@ -248,14 +235,8 @@ def as_grid(query: Query | None) -> GridQuery | None:
 
 
 def marginals_of(query: Query | None) -> tuple[Marginal, ...]:
-    """The grids that a query counts on, a histogram's several or a grid's one; none of any other query.
-
-    >>> len(marginals_of(HistogramQuery.one_way(dimension=3, bins=4))), marginals_of(GridQuery(sides=(2,)))
-    (3, (Marginal(columns=(0,), sides=(2,)),))
-    """
-    if isinstance(query, HistogramQuery):
-        return query.marginals
-    return (query.marginal,) if isinstance(query, GridQuery) else ()
+    """The grids that a query counts on, a histogram's several or a grid's one; none of any other query."""
+    return query.marginals if isinstance(query, _CountsQuery) else ()
 
 
 def counts_in_cells(query: Query) -> bool:

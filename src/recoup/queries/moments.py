@@ -25,10 +25,12 @@ from recoup.queries.base import (
     Integers,
     Records,
     Sensitivity,
+    SimpleQuery,
+    bounded_block,
     check_columns,
     check_size,
+    keep_numbers,
     read_array,
-    sum_of_contributions,
 )
 
 # Above the rounding of a sum over 4096 columns in as many directions, and of a singular value.
@@ -52,17 +54,15 @@ def _reach(domain: Domain) -> _Reach:
     if kind == 0:
         return _Reach(1.0, float(d), float(d), float(d))
     # Convex functions are largest at extreme points: whole ones, then what is left of the radius in one more column.
-    if kind == 1:
-        size = min(radius, float(d))
-        whole, rest = floor(size), size - floor(size)
-        return _Reach(min(1.0, radius), size, whole + rest**2, whole + rest**4)
-    size = min(radius * radius, float(d))
+    size = min(radius if kind == 1 else radius * radius, float(d))
     whole, rest = floor(size), size - floor(size)
+    if kind == 1:
+        return _Reach(min(1.0, radius), size, whole + rest**2, whole + rest**4)
     return _Reach(min(1.0, radius), sqrt(d * size), size, whole + rest**2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MomentsQuery:
+class MomentsQuery(SimpleQuery):
     """How many records there are, their sum, and the sum of x_i x_j for all pairs i <= j.
 
     The answer is the count, d sums, then the upper triangle of the sum of x x' row by row.
@@ -107,7 +107,7 @@ class MomentsQuery:
             (
                 Block.of_counts("count", 1),
                 _sum_block(d, reach),
-                Block(name="product", size=len(rows), l1=l1 * _ROOM, l2=l2 * _ROOM),
+                bounded_block("product", len(rows), l1=l1 * _ROOM, l2=l2 * _ROOM),
             )
         )
 
@@ -141,10 +141,6 @@ class MomentsQuery:
         matrix[rows, columns] = matrix[columns, rows] = triangle
         return matrix
 
-    def to_json(self) -> dict[str, Any]:
-        """A JSON value that `from_json` reads back."""
-        return {"type": self.type_name, "dimension": self.dimension}
-
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Read a query back from its JSON value."""
@@ -155,7 +151,7 @@ class MomentsQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PowerQuery:
+class PowerQuery(SimpleQuery):
     """How many records there are, their sum, the sum of |x|^2, and the sum of x (x'v) for each direction v.
 
     The answer is the count, d sums, one sum of squares, then the d x p products row by row. x'v is added up in column
@@ -176,15 +172,12 @@ class PowerQuery:
     type_name: ClassVar[str] = "power"
 
     def __post_init__(self) -> None:
-        directions = np.ascontiguousarray(self.directions, dtype=np.float64).copy()
-        if directions.ndim != 2 or 0 in directions.shape or not (np.abs(directions) <= 1.0).all():
-            raise ParameterError("directions must be a (d, p) array of numbers within [-1, 1], d and p at least 1.")
+        otherwise = "directions must be a (d, p) array of numbers within [-1, 1], d and p at least 1."
+        directions = keep_numbers(self, "directions", 2, 1.0, otherwise)
         if directions.shape[1] > whole_number(directions.shape[0], "dimension", high=MAX_COLUMNS):
             raise ParameterError(f"{directions.shape[1]} directions in {directions.shape[0]} columns: at most as many.")
         if (np.linalg.norm(directions, axis=0) < _SHORTEST_DIRECTION).any():
             raise ParameterError("a direction is (nearly) zero: give unit vectors.")
-        directions.setflags(write=False)
-        object.__setattr__(self, "directions", directions)
         check_size(self.size)
 
     @property
@@ -206,16 +199,14 @@ class PowerQuery:
         """Bounds on one record's contribution: 1 for the count, the domain's norms for sums, squares and products."""
         check_columns(self, domain)
         d, reach = self.n_columns, _reach(domain)
-        projected = _largest_projections(self.directions, reach)
-        size = d * self.n_directions
-        l1, l2 = reach.l1 * projected.l1 * _ROOM, sqrt(reach.squares) * projected.l2 * _ROOM
-        square = np.array([reach.squares * _ROOM])
+        projected_l1, projected_l2 = _largest_projections(self.directions, reach)
+        l1, l2 = reach.l1 * projected_l1 * _ROOM, sqrt(reach.squares) * projected_l2 * _ROOM
         return Sensitivity(
             (
                 Block.of_counts("count", 1),
                 _sum_block(d, reach),
-                Block(name="square", size=1, l1=square, l2=square),
-                Block(name="product", size=size, l1=np.full(size, l1), l2=np.full(size, l2)),
+                bounded_block("square", 1, l1=reach.squares * _ROOM),
+                bounded_block("product", d * self.n_directions, l1=l1, l2=l2),
             )
         )
 
@@ -229,29 +220,14 @@ class PowerQuery:
         products = (x[:, :, None] * projected[:, None, :]).reshape(len(x), self.n_columns * self.n_directions)
         return np.concatenate([np.ones((len(x), 1)), x, squares[:, None], products], axis=1)
 
-    def integer_total(self, records: Records, factors: Array) -> Integers:
-        """The sum over records of trunc(contribution * factors), exact."""
-        return sum_of_contributions(self, records, factors)
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON value that `from_json` reads back."""
-        return {"type": self.type_name, "directions": self.directions.tolist()}
-
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Read a query back from its JSON value."""
         return cls(directions=read_array(value, "directions", 2))
 
 
-class _Norms(NamedTuple):
-    """Bounds in two norms."""
-
-    l1: float
-    l2: float
-
-
-def _largest_projections(directions: Array, reach: _Reach) -> _Norms:
-    """The largest |V'x| of any record, in both norms: the least of what each norm of x allows."""
+def _largest_projections(directions: Array, reach: _Reach) -> tuple[float, float]:
+    """The largest |V'x| of any record, in L1 and in L2: the least of what each norm of x allows."""
     size, euclid = np.abs(directions), sqrt(reach.squares)
     one = np.minimum(euclid * np.linalg.norm(directions, axis=0), reach.largest * size.sum(axis=0))
     one = np.minimum(one, reach.l1 * size.max(axis=0))  # of |v'x|, one direction at a time
@@ -261,7 +237,7 @@ def _largest_projections(directions: Array, reach: _Reach) -> _Norms:
         reach.l1 * float(np.linalg.norm(directions, axis=1).max()),
     )
     l1 = min(float(one.sum()), sqrt(directions.shape[1]) * l2, reach.l1 * float(size.sum(axis=1).max()))
-    return _Norms(l1, l2)
+    return l1, l2
 
 
 def _least_noise(diagonal: float, whole: float, d: int, *, norm: int) -> tuple[float, float]:
@@ -280,5 +256,4 @@ def _least_noise(diagonal: float, whole: float, d: int, *, norm: int) -> tuple[f
 
 
 def _sum_block(d: int, reach: _Reach) -> Block:
-    l1, l2 = np.full(d, reach.l1 * _ROOM), np.full(d, sqrt(reach.squares) * _ROOM)
-    return Block(name="sum", size=d, l1=l1, l2=l2)
+    return bounded_block("sum", d, l1=reach.l1 * _ROOM, l2=sqrt(reach.squares) * _ROOM)

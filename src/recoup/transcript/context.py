@@ -13,7 +13,7 @@ from recoup.domain import Domain
 from recoup.errors import BudgetError, ParameterError
 from recoup.privacy.mechanism import MECHANISMS, Calibration, Gaussian, Laplace, integer_sensitivity
 from recoup.privacy.price import Price, as_fraction, rho_of
-from recoup.privacy.unit import CSV_UNITS, Unit
+from recoup.privacy.statement import CSV_UNITS, Unit
 from recoup.queries.base import Query
 
 

@@ -1,13 +1,14 @@
-"""One query with its noisy answer, and its JSON: drawn by Recoup as integers, or imported as real numbers.
+"""A round: what it will cost (`quote`), then the query with its noisy answer (`Round`), and its JSON.
 
-What Recoup drew carries its price by OpenDP's own privacy map, and a file whose price does not follow from its noise is
-refused. What was imported carries numbers that nobody here can check; its price is what noise of that size
-would cost here, for comparison, and never a promise.
+An answer is drawn by Recoup as integers, or imported as real numbers. What Recoup drew has its price by OpenDP's own
+privacy map, and a file whose price does not follow from its noise is refused. What was imported carries numbers that
+nobody here can check; its price is what noise of that size would cost here, for comparison, and never a promise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isfinite
@@ -20,14 +21,55 @@ from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.privacy.mechanism import MECHANISMS, Mechanism
 from recoup.privacy.price import Price
 from recoup.queries import query_from_json
-from recoup.queries.base import Array, Query, check_columns
-from recoup.transcript.context import Context
+from recoup.queries.base import Array, Query, Sensitivity, check_columns, check_sensitivity
+from recoup.transcript.context import Context, Request
 
 _LONGEST_FRACTION = 20_000  # characters; a hostile file must not make us parse unbounded integers
 # Of what is imported: far wider than any use, and narrow enough for the solver's arithmetic.
 _LARGEST_VALUE = 1e12
 _SMALLEST_SCALE, _LARGEST_SCALE = 1e-6, 1e12
 _LARGEST_RATIO = 1e12  # of a value to its noise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Quote:
+    """The terms on which a request is answered, all of them public.
+
+    Attributes:
+        sensitivity: what one record changes, per block of the answer.
+        weights: the integer sensitivity of each block.
+        factors: what each value of a contribution is multiplied by before it is truncated to an integer.
+        scale: the noise scale of the integers.
+        price: what the round costs, by OpenDP's own privacy map.
+    """
+
+    sensitivity: Sensitivity
+    weights: tuple[int, ...]
+    factors: Array
+    scale: float
+    price: Price
+
+    @property
+    def scales(self) -> Array:
+        """The noise scale of each value of the answer, in the unit domain."""
+        return self.scale / self.factors
+
+
+def quote(context: Context, request: Request) -> Quote:
+    """Price a request without looking at a record, for plans and for the curator alike; what cannot be is refused."""
+    sensitivity = request.query.sensitivity(context.domain)
+    check_sensitivity(request.query, sensitivity)
+    if set(request.split) != set(sensitivity.names):
+        raise ParameterError(f"the split names {sorted(request.split)}, the answer has {list(sensitivity.names)}.")
+    weights = context.weights(request.split[name] for name in sensitivity.names)
+    calibration = context.calibrated(request.share)
+    return Quote(
+        sensitivity=sensitivity,
+        weights=weights,
+        factors=context.noise.factors(sensitivity, weights),
+        scale=calibration.scale,
+        price=calibration.price,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,9 +112,7 @@ class Round:
         factors = context.noise.factors(query.sensitivity(context.domain), weights)
         units = 1.0 / factors
         units.setflags(write=False)
-        return cls(
-            query=query, integers=integers, weights=weights, scale=scale, price=price, share=share, units=units
-        )  # fmt: skip
+        return cls(query=query, integers=integers, weights=weights, scale=scale, price=price, share=share, units=units)
 
     @classmethod
     def of_imported(cls, context: Context, *, query: Query, noisy: ArrayLike, scales: ArrayLike) -> Self:
@@ -80,16 +120,10 @@ class Round:
 
         Its scales are one for all values, for each block, or for each value. Its price is what noise of these scales
         would cost here, and promises nothing.
-
-        >>> from recoup import Box
-        >>> from recoup.queries.counts import GridQuery
-        >>> terms = Context(domain=Box([0], [1]), epsilon=Fraction(1))
-        >>> found = Round.of_imported(terms, query=GridQuery(sides=(2,)), noisy=[3.5, 7.25], scales=2)
-        >>> found.noisy, found.scales, found.price.amount
-        (array([3.5 , 7.25]), array([2., 2.]), Fraction(1, 2))
         """
         check_columns(query, context.domain)
-        blocks = query.sensitivity(context.domain).blocks
+        sensitivity = query.sensitivity(context.domain)
+        blocks = sensitivity.blocks
         values = _real(noisy, "a noisy answer")
         if values.shape != (query.size,):
             raise ParameterError(f"a noisy answer of {values.size} values to a query of {query.size}.")
@@ -115,12 +149,11 @@ class Round:
             )
         if not (np.abs(values) <= _LARGEST_RATIO * each).all():
             raise ParameterError(f"a noisy answer is more than {_LARGEST_RATIO:g} times its noise: check the scales.")
-        reach, start = [], 0
-        for block in blocks:
-            bound = block.l1 if context.mechanism == "laplace" else block.l2
-            reach.append(context.records_per_person * float(np.max(bound / each[start : start + block.size])))
-            start += block.size
         pure = context.budget_measure == "pure"
+        reach = [
+            context.records_per_person * float(np.max((block.l1 if pure else block.l2) / each[part]))
+            for block, part in sensitivity.parts()
+        ]
         amount = sum(reach) if pure else 0.5 * sum(part**2 for part in reach)
         whole = max(reach)
         values.setflags(write=False)
@@ -172,13 +205,7 @@ class Round:
         return dict(zip(names, (float(self.price.amount) * float(part) for part in parts / parts.sum()), strict=True))
 
     def simulated(self, exact: Array, rng: np.random.Generator) -> Round:
-        """The same query with another answer: exact values and fresh noise of the same scales, which protects nobody.
-
-        >>> from recoup import Box, KMeans, release
-        >>> answered = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1e6).rounds[0]
-        >>> answered.simulated(np.array([4.0, 6.0, 1.0, -1.0]), np.random.default_rng(0)).noisy.round()
-        array([ 4.,  6.,  1., -1.])
-        """
+        """The same query with another answer: exact values and fresh noise of the same scales, for experiments."""
         draw = rng.laplace if self.mechanism == "laplace" else rng.normal
         steps = exact / self.units + self.scale * draw(size=len(exact))
         if self.imported is not None:
@@ -189,27 +216,23 @@ class Round:
 def round_to_json(r: Round, context: Context) -> dict[str, Any]:
     """A JSON value that `round_from_json` reads back."""
     if r.imported is not None:
-        scales = r.scales
-        same = bool((scales == scales[0]).all())
-        return {
-            "query": r.query.to_json(),
-            "noisy": r.imported.tolist(),
-            "scales": float(scales[0]) if same else scales.tolist(),
-        }
-    blocks, start = [], 0
-    for block, weight in zip(r.query.sensitivity(context.domain).blocks, r.weights, strict=True):
-        units = r.units[start : start + block.size]
-        unit = float(units[0]) if (units == units[0]).all() else units.tolist()
-        blocks.append({"name": block.name, "size": block.size, "weight": weight, "unit": unit})
-        start += block.size
+        return {"query": r.query.to_json(), "noisy": r.imported.tolist(), "scales": _one_or_all(r.scales)}
+    parts = r.query.sensitivity(context.domain).parts()
     return {
         "query": r.query.to_json(),
         "noisy": list(r.integers),
-        "blocks": blocks,
+        "blocks": [
+            {"name": block.name, "size": block.size, "weight": weight, "unit": _one_or_all(r.units[part])}
+            for (block, part), weight in zip(parts, r.weights, strict=True)
+        ],
         "scale": r.scale,
         "price": {"measure": r.price.measure, "amount": str(r.price.amount)},
         "share": str(r.share),
     }
+
+
+def _one_or_all(values: Array) -> float | list[float]:
+    return float(values[0]) if (values == values[0]).all() else values.tolist()
 
 
 def imported_round_from_json(item: Mapping[str, Any], context: Context) -> Round:
@@ -267,17 +290,11 @@ def round_from_json(item: Mapping[str, Any], context: Context) -> Round:
 
 
 def fraction_from_json(text: object) -> Fraction:
-    """Read an exact fraction that is written as text.
-
-    >>> fraction_from_json("1/10")
-    Fraction(1, 10)
-    """
-    if not isinstance(text, str) or len(text) > _LONGEST_FRACTION or not set(text) <= set("0123456789/"):
-        raise TranscriptFormatError("budgets must be fractions written as text, such as '1/10'.")
-    try:
-        return Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise TranscriptFormatError("budgets must be fractions written as text, such as '1/10'.") from None
+    """Read an exact fraction that is written as text."""
+    if isinstance(text, str) and len(text) <= _LONGEST_FRACTION and set(text) <= set("0123456789/"):
+        with suppress(ValueError, ZeroDivisionError):
+            return Fraction(text)
+    raise TranscriptFormatError("budgets must be fractions written as text, such as '1/10'.")
 
 
 def _real(values: ArrayLike, what: str) -> Array:

@@ -171,10 +171,10 @@ class Transcript:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value that `from_json` reads back."""
-        told = None if self.imported else self.payment
+        payment = None if self.imported else self.payment
         body = {
             "format": FORMAT,
-            "schema_version": IMPORTED_VERSION if self.imported else SCHEMA_VERSION if told else _UNPAID_VERSION,
+            "schema_version": IMPORTED_VERSION if self.imported else SCHEMA_VERSION if payment else _UNPAID_VERSION,
             "library_version": self.library_version,
             "privacy": self.statement,
             "simulated": self.simulated,
@@ -185,7 +185,7 @@ class Transcript:
             "lost": [str(share) for share in self.lost],
             "pending": None if self.pending is None else str(self.pending),
         }
-        body |= {"payment": told._asdict()} if told else {}
+        body |= {"payment": payment._asdict()} if payment else {}
         return body | {"checksum": _checksum(body)}
 
     @classmethod
@@ -240,8 +240,7 @@ def _from_body(body: Mapping[str, Any]) -> Transcript:
         raise TranscriptFormatError("the transcript's rounds and lost shares must be lists.")
     if imported and (not body["rounds"] or body["lost"] or body["pending"] is not None):
         raise TranscriptFormatError("a transcript that was made elsewhere has rounds, and nothing lost or pending.")
-    told = body["schema_version"] == SCHEMA_VERSION
-    payment = Payment(**body["payment"]) if told else None
+    payment = Payment(**body["payment"]) if body["schema_version"] == SCHEMA_VERSION else None
     if payment is not None and not payment.possible:
         raise TranscriptFormatError("the transcript's payment names no ledger and run.")
     read_round = imported_round_from_json if imported else round_from_json

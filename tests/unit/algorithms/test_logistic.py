@@ -23,7 +23,7 @@ from recoup.kernels.models import exp_minus
 from recoup.maxent.measure import explained, total_of
 from recoup.queries import query_from_json
 from recoup.queries.counts import HistogramQuery
-from recoup.queries.gradient import LogisticGradientQuery
+from recoup.queries.models import LogisticGradientQuery
 
 
 class TestQuery:

@@ -18,7 +18,7 @@ from recoup.domain import Box
 from recoup.errors import DoubtfulResult, ParameterError, PostprocessDeclined, TranscriptFormatError
 from recoup.privacy.mechanism import Gaussian, Laplace
 from recoup.queries import query_from_json
-from recoup.queries.mixture import MixtureQuery
+from recoup.queries.models import MixtureQuery
 
 UNIT = Box([-1.0, -1.0], [1.0, 1.0])
 

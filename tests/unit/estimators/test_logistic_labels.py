@@ -23,7 +23,7 @@ from recoup.errors import (
 )
 from recoup.estimators.logistic import codes_of, declared_classes, open_labelled
 from recoup.kernels.fixed_point import DROPPED
-from recoup.queries.gradient import LogisticGradientQuery
+from recoup.queries.models import LogisticGradientQuery
 
 
 class TestLabels:

@@ -9,7 +9,7 @@ from imported_cases import HIGH, LOW, ONE_COMPONENT, file_of, kmeans_elsewhere, 
 import recoup
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.imported import imported_from_json
-from recoup.queries.gradient import LogisticGradientQuery
+from recoup.queries.models import LogisticGradientQuery
 from recoup.queries.moments import MomentsQuery
 
 

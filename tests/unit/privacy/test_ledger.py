@@ -26,7 +26,7 @@ from recoup.errors import (
 )
 from recoup.privacy.ledger import Entry, Ledger
 from recoup.privacy.price import Price, epsilon_of_rho, rho_of
-from recoup.privacy.unit import Unit
+from recoup.privacy.statement import Unit
 
 DELTA = Fraction(1, 10**6)
 

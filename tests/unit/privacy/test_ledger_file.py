@@ -24,7 +24,7 @@ from recoup.privacy.ledger import Ledger
 from recoup.privacy.ledger_file import _own_tables, _raise_typed, _read_unit, read_fraction
 from recoup.privacy.ledger_rules import bounded
 from recoup.privacy.price import Price
-from recoup.privacy.unit import ONE_RECORD
+from recoup.privacy.statement import ONE_RECORD
 
 DELTA = Fraction(1, 10**6)
 

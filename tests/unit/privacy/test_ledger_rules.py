@@ -7,7 +7,7 @@ from ledgers import pure
 
 from recoup.errors import LedgerUnitError, ParameterError
 from recoup.privacy.ledger_rules import Budget, State
-from recoup.privacy.unit import ONE_RECORD, Unit
+from recoup.privacy.statement import ONE_RECORD, Unit
 
 EMPTY = State(Budget.of(1, 0), identifier="0" * 32)
 

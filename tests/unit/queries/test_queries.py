@@ -12,11 +12,11 @@ from recoup.kernels.fixed_point import DROPPED
 from recoup.queries.base import (
     rows_in_blocks,
     sum_of_contributions,
-    sum_parts,
+    sum_over_ranges,
 )
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery, Marginal
-from recoup.queries.gradient import LogisticGradientQuery
+from recoup.queries.models import LogisticGradientQuery
 from recoup.queries.moments import MomentsQuery, PowerQuery
 
 
@@ -255,9 +255,10 @@ def test_one_cell_alone():
     assert VoronoiQuery(centers=[[0.0]]).integer_total(records, np.array([3.0, 100.0])).tolist() == [6, 25]
 
 
-def test_parts_of_a_total_are_added_up():
-    parts = [np.array([1, 2]), np.array([3, 4]), np.array([5, 6])]
-    assert sum_parts(parts).tolist() == [9, 12]
+def test_parts_of_a_total_are_added_up(monkeypatch):
+    monkeypatch.setenv("RECOUP_NUM_THREADS", "3")
+    parts = {0: np.array([1, 2]), 20_000: np.array([3, 4]), 40_000: np.array([5, 6])}
+    assert sum_over_ranges(lambda start, stop: parts[start], 60_000).tolist() == [9, 12]
     assert parts[0].tolist() == [1, 2]
 
 

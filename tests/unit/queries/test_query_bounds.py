@@ -16,7 +16,7 @@ from recoup.queries.base import (
 )
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
-from recoup.queries.gradient import LogisticGradientQuery
+from recoup.queries.models import LogisticGradientQuery
 from recoup.queries.moments import MomentsQuery, PowerQuery, _least_noise, _reach
 
 

@@ -17,7 +17,7 @@ from recoup.errors import LedgerError
 
 if TYPE_CHECKING:
     from recoup.privacy.ledger import Ledger
-    from recoup.privacy.unit import Unit
+    from recoup.privacy.statement import Unit
 
 app = typer.Typer(help="Make a privacy budget, see what was spent, export it.", no_args_is_help=True)
 

@@ -25,7 +25,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from recoup._threads import over_row_ranges
 from recoup._validate import whole_number
 from recoup.curator.rivals.base import NUMBER_SHARE, ChargedNoise, RecordSource
 from recoup.domain import Domain, uniform_points
@@ -33,7 +32,7 @@ from recoup.errors import ParameterError
 from recoup.kernels import GRID
 from recoup.kernels.compiled import compiled
 from recoup.kernels.fixed_point import DROPPED, TILE
-from recoup.queries.base import Array, Integers, Records, sum_parts
+from recoup.queries.base import Array, Integers, Records, sum_over_ranges
 
 # The published law is 1.25e-3 N epsilon / m rounds. Fewer than eight hardly move the candidates on the sets of the
 # paper, and more than the cap would only take time.
@@ -135,7 +134,7 @@ def integer_losses(source: RecordSource, domain: Domain, candidates: Array, sens
         return totals
 
     def total(block: Records) -> Integers:
-        return sum_parts(over_row_ranges(lambda start, stop: part(block[start:stop]), len(block)))
+        return sum_over_ranges(lambda start, stop: part(block[start:stop]), len(block))
 
     losses = [0] * m
     for records in source.records():

@@ -37,7 +37,7 @@ from recoup.curator.tables.table import (
     sliced,
 )
 from recoup.errors import ColumnTypeError, DataError
-from recoup.privacy.unit import CSV_UNITS
+from recoup.privacy.statement import CSV_UNITS
 
 _NUMERIC_KINDS: Final = "biuf"
 _TYPED_SCANS: Final = frozenset({"Parquet", "Ipc"})  # as plans of Polars call them

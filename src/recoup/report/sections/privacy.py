@@ -8,8 +8,7 @@ from typing import Any
 
 from recoup.inference.evidence import privacy_of, releases_behind
 from recoup.inference.inferred import InferredDataset
-from recoup.privacy.statement import NOT_PRIVATE, REPLACED
-from recoup.privacy.unit import CSV_MEANING
+from recoup.privacy.statement import CSV_MEANING, NOT_PRIVATE, REPLACED
 from recoup.report.html import Markup, count, element, figure, folded, join, section, table, terms
 from recoup.report.result import Json
 from recoup.transcript.transcript import Transcript
