@@ -26,6 +26,7 @@ _LARGEST = Fraction(10) ** 100
 _MOST_BITS = 2048
 _MOST_DIGITS = 600
 _SMALLEST_DELTA = Fraction(1, 10**300)
+_ABSURD = "is too large or has too many digits to be a budget; give a number of ordinary size."
 
 # OpenDP's search over orders starts at 1.01 and its exponential overflows for a large rho; the formula below does not.
 _LARGEST_RHO_FOR_OPENDP = 1000
@@ -39,32 +40,21 @@ def as_fraction(value: object, name: str, *, allow_zero: bool = False) -> Fracti
     An int, float (NumPy's too), text ("0.1" or "1/3"), Decimal or Fraction; a float counts as its shortest decimal.
 
     Guarantees: takes little time and memory, whatever the exponent.
-
-    >>> as_fraction(0.1, "epsilon")
-    Fraction(1, 10)
     """
     exact = _read(value, name)
     if exact < 0 or (exact == 0 and not allow_zero):
         bound, found = ("at least" if allow_zero else "greater than"), ("zero" if exact == 0 else "negative")
         raise _refused(name, f"must be {bound} zero, but is {found}.")
     if exact > _LARGEST or max(exact.numerator.bit_length(), exact.denominator.bit_length()) > _MOST_BITS:
-        raise _absurd(name)
+        raise _refused(name, _ABSURD)
     return exact
 
 
 def rounded_up(amount: Fraction, digits: int = 12) -> float:
-    """An amount for people to read: rounded up to so many digits that matter, so that no more was spent than it says.
-
-    >>> rounded_up(Fraction(4999999999999999, 10**16)), rounded_up(Fraction(1, 3))
-    (0.5, 0.333333333334)
-    """
+    """An amount for people to read: rounded up to so many digits that matter, so no more was spent than it says."""
     with localcontext() as context:
         context.prec, context.rounding = digits, ROUND_CEILING
         return float(Decimal(amount.numerator) / Decimal(amount.denominator))
-
-
-def _absurd(name: str) -> BudgetError:
-    return _refused(name, "is too large or has too many digits to be a budget; give a number of ordinary size.")
 
 
 def _refused(name: str, why: str) -> BudgetError:
@@ -79,7 +69,7 @@ def _read(value: object, name: str) -> Fraction:
     # NumPy's float64 is a float whose repr names its type; its narrower floats print their shortest decimal.
     text = float.__repr__(value) if isinstance(value, float) else str(value).strip()
     if len(text) > _MOST_DIGITS:
-        raise _absurd(name)
+        raise _refused(name, _ABSURD)
     try:
         if "/" in text:
             return Fraction(text)
@@ -90,7 +80,7 @@ def _read(value: object, name: str) -> Fraction:
         raise _refused(name, f"must be finite, but is {text}.")
     # Decimal to Fraction writes the exponent out, so it is looked at before.
     if decimal and not -_MOST_DIGITS <= decimal.adjusted() <= _MOST_DIGITS:
-        raise _absurd(name)
+        raise _refused(name, _ABSURD)
     return Fraction(decimal) if decimal else Fraction(0)
 
 
@@ -135,11 +125,8 @@ def epsilon_of_rho(rho: Fraction, delta: Fraction) -> Fraction:
 
     Guarantees: every rho-zCDP mechanism is (epsilon, delta)-DP. Never below the exact minimum, and above it by at most
     1e-6 of it (1e-14 in practice) for rho from 1e-200 and delta up to 0.5.
-
-    >>> round(float(epsilon_of_rho(Fraction(1, 2), Fraction(1, 10**6))), 4)
-    5.2215
     """
-    delta_below = _float_below(_checked_delta(delta))
+    delta_below = -_float_above(-_checked_delta(delta))
     if rho < 0 or rho > _LARGEST**2 * _MOST_BITS:
         raise BudgetError("rho must be at least zero and of ordinary size.")
     if rho == 0:
@@ -154,10 +141,6 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Find the largest zCDP budget that an (epsilon, delta) budget pays for, by bisection from below; 0 if none is.
 
     Guarantees: ``epsilon_of_rho(rho_of(epsilon, delta), delta) <= epsilon``, always.
-
-    >>> rho = rho_of(Fraction(3), Fraction(1, 10**6))
-    >>> round(float(rho), 4), epsilon_of_rho(rho, Fraction(1, 10**6)) <= 3
-    (0.1851, True)
     """
     return _largest_rho(as_fraction(epsilon, "epsilon"), _checked_delta(delta))
 
@@ -196,11 +179,6 @@ def _checked_delta(delta: Fraction) -> Fraction:
 def _float_above(value: Fraction) -> float:
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def _float_below(value: Fraction) -> float:
-    nearest = float(value)
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
 
 
 @lru_cache(maxsize=1)

@@ -38,11 +38,7 @@ class Selector(Protocol):
 
 
 class SecureSelector:
-    """OpenDP's exact sampler, fed by a cryptographic generator of its own; there is no seed to give.
-
-    >>> SecureSelector().winners([0, 10**9, 0], 1, 1.0)
-    [1]
-    """
+    """OpenDP's exact sampler, fed by a cryptographic generator of its own; there is no seed to give."""
 
     simulated: ClassVar[bool] = False
 
@@ -52,13 +48,7 @@ class SecureSelector:
 
 
 class SimulatedSelector:
-    """The same law from a seeded NumPy generator, for experiments.
-
-    Guarantees: none; what it makes is marked NOT PRIVATE.
-
-    >>> SimulatedSelector(np.random.default_rng(0)).winners([0, 10**9, 0], 1, 1.0)
-    [1]
-    """
+    """The same law from a seeded NumPy generator, for experiments: what it makes is marked NOT PRIVATE."""
 
     simulated: ClassVar[bool] = True
 
@@ -85,9 +75,6 @@ class NoisyMax:
 
     Guarantees: choosing n winners by scores that all move in one direction, by at most the distance that it was
     calibrated for, is (price.amount)-differentially private.
-
-    >>> NoisyMax().calibrate(Fraction(1, 2), distance=2**30, n_winners=4).scale == 4 * 2**30 / 0.5
-    True
     """
 
     name: ClassVar[str] = "exponential"

@@ -26,6 +26,7 @@ from recoup.kernels.cells import (
     voronoi_cells,
     voronoi_totals,
 )
+from recoup.queries import base
 from recoup.queries.base import (
     Array,
     Asked,
@@ -37,13 +38,6 @@ from recoup.queries.base import (
     RowBlock,
     Sensitivity,
     bounded_block,
-    check_columns,
-    check_norm,
-    check_size,
-    keep_numbers,
-    keep_radii,
-    read_array,
-    sum_over_ranges,
 )
 
 Sums = Literal["none", "absolute", "relative"]
@@ -82,14 +76,14 @@ class VoronoiQuery:
 
     def __post_init__(self) -> None:
         within = f"within +-{_LARGEST_CENTER:g}, with k and d at least 1"
-        keep_numbers(self, "centers", 2, _LARGEST_CENTER, f"centers must be a (k, d) array of numbers {within}.")
+        base.keep_numbers(self, "centers", 2, _LARGEST_CENTER, f"centers must be a (k, d) array of numbers {within}.")
         choice(self.sums, "sums", _SUMS)
-        check_norm(self.norm)
+        base.check_norm(self.norm)
         if (self.radii is None) == (self.sums == "relative"):
             raise ParameterError("relative sums need radii, and only they do.")
         if self.radii is not None:
-            keep_radii(self, "radii", self.n_cells, "for each cell")
-        check_size(self.size)
+            base.keep_radii(self, "radii", self.n_cells, "for each cell")
+        base.check_size(self.size)
 
     @property
     def n_cells(self) -> int:
@@ -108,7 +102,7 @@ class VoronoiQuery:
 
     def sensitivity(self, domain: Domain) -> Sensitivity:
         """Bounds on one record's contribution: 1 for the counts; the domain's or the cell's radius for the sums."""
-        check_columns(self, domain)
+        base.check_columns(self, domain)
         k, d = self.n_cells, self.n_columns
         blocks = [Block.of_counts("count", k)]
         if self.radii is not None:
@@ -176,7 +170,7 @@ class VoronoiQuery:
             voronoi_totals(own, centers, error, mode, radii, norm, count_factor, sum_factors, counts, totals)
             return counts if self.sums == "none" else np.concatenate([counts, totals.ravel()])
 
-        return sum_over_ranges(part, len(records))
+        return base.sum_over_ranges(part, len(records))
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value that `from_json` reads back."""
@@ -191,10 +185,10 @@ class VoronoiQuery:
         sums = value.get("sums")
         if sums not in _SUMS:
             raise TranscriptFormatError(f"a voronoi query's sums must be one of {', '.join(_SUMS)}.")
-        centers = read_array(value, "centers", 2)
+        centers = base.read_array(value, "centers", 2)
         if sums != "relative":
             return cls(centers=centers, sums=sums)
-        return cls(centers=centers, sums=sums, radii=read_array(value, "radii", 1), norm=value["norm"])
+        return cls(centers=centers, sums=sums, radii=base.read_array(value, "radii", 1), norm=value["norm"])
 
 
 def as_cells(query: Query | None, *sums: Sums) -> VoronoiQuery | None:

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from recoup.domain import Domain
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.kernels.cells import grid_totals
+from recoup.queries import base
 from recoup.queries.base import (
     Array,
     Asked,
@@ -25,9 +26,6 @@ from recoup.queries.base import (
     RowBlock,
     Sensitivity,
     SimpleQuery,
-    check_columns,
-    check_size,
-    sum_over_ranges,
 )
 from recoup.queries.cells import as_cells
 
@@ -50,7 +48,7 @@ class Marginal:
             raise ParameterError("a marginal names different columns and a number of bins for each.")
         if min(self.columns) < 0 or min(self.sides) < 1:
             raise ParameterError("a marginal's columns start at 0 and it has at least one bin along each.")
-        check_size(self.size)
+        base.check_size(self.size)
 
     @property
     def size(self) -> int:
@@ -79,7 +77,7 @@ class Marginal:
             grid_totals(records[start:stop], columns, sides, count_factor, totals)
             return totals
 
-        return sum_over_ranges(part, len(records))
+        return base.sum_over_ranges(part, len(records))
 
 
 class _CountsQuery(SimpleQuery):
@@ -94,7 +92,7 @@ class _CountsQuery(SimpleQuery):
 
     def sensitivity(self, domain: Domain) -> Sensitivity:
         """Bounds on one record's contribution: as many ones as there are grids."""
-        check_columns(self, domain)
+        base.check_columns(self, domain)
         return Sensitivity((Block.of_counts("count", self.size, ones=len(self.marginals)),))
 
     def solver_rows(self, points: Array) -> list[RowBlock]:
@@ -138,7 +136,7 @@ class HistogramQuery(_CountsQuery):
         object.__setattr__(self, "marginals", tuple(self.marginals))
         if not self.marginals or any(max(m.columns) >= self.dimension for m in self.marginals):
             raise ParameterError(f"give at least one marginal over the columns 0 to {self.dimension - 1}.")
-        check_size(self.size)
+        base.check_size(self.size)
 
     @classmethod
     def one_way(cls, *, dimension: int, bins: int) -> Self:

@@ -19,23 +19,8 @@ from recoup.domain import Domain
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.kernels import GRID
 from recoup.kernels.models import log_scales, logistic_gradients, mixture_rows, mixture_totals
-from recoup.queries.base import (
-    Array,
-    Block,
-    Integers,
-    Records,
-    Sensitivity,
-    SimpleQuery,
-    bounded_block,
-    check_columns,
-    check_norm,
-    check_size,
-    keep_numbers,
-    keep_radii,
-    read_array,
-    sum_of_contributions,
-    sum_over_ranges,
-)
+from recoup.queries import base
+from recoup.queries.base import Array, Block, Integers, Records, Sensitivity, SimpleQuery, bounded_block
 
 LARGEST_COEFFICIENT = 2.0**20  # a decision of a few thousand such columns is still far from overflow
 _LARGEST_MEAN = 2.0**20  # far outside the unit domain, and far inside what clipping can be computed with
@@ -72,12 +57,12 @@ class LogisticGradientQuery(SimpleQuery):
 
     def __post_init__(self) -> None:
         within = f"within +-{LARGEST_COEFFICIENT:g}: one for each feature, then the intercept"
-        keep_numbers(self, "coefficients", 1, LARGEST_COEFFICIENT, f"coefficients must be numbers {within}.")
+        base.keep_numbers(self, "coefficients", 1, LARGEST_COEFFICIENT, f"coefficients must be numbers {within}.")
         if isinstance(self.clip, bool) or not isinstance(self.clip, int | float) or not GRID**-1 <= self.clip <= GRID:
             raise ParameterError(f"clip={self.clip!r}: give a number between 2^-30 and 2^30.")
-        check_norm(self.norm)
+        base.check_norm(self.norm)
         object.__setattr__(self, "clip", float(self.clip))
-        check_size(self.size)
+        base.check_size(self.size)
 
     @property
     def n_columns(self) -> int:
@@ -91,7 +76,7 @@ class LogisticGradientQuery(SimpleQuery):
 
     def sensitivity(self, domain: Domain) -> Sensitivity:
         """Bounds on one record's contribution: 1 for the count, the clip for the gradient."""
-        check_columns(self, domain)
+        base.check_columns(self, domain)
         gradient = Block.of_clipped("gradient", np.array([self.clip]), self.n_columns, self.norm)
         return Sensitivity((Block.of_counts("count", 1), gradient))
 
@@ -105,7 +90,7 @@ class LogisticGradientQuery(SimpleQuery):
 
     def integer_total(self, records: Records, factors: Array) -> Integers:
         """The sum over records of trunc(contribution * factors), exact."""
-        return sum_over_ranges(lambda a, b: sum_of_contributions(self, records[a:b], factors), len(records))
+        return base.sum_over_ranges(lambda a, b: base.sum_of_contributions(self, records[a:b], factors), len(records))
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
@@ -113,7 +98,7 @@ class LogisticGradientQuery(SimpleQuery):
         missing = {"clip", "norm"} - set(value)
         if missing:
             raise TranscriptFormatError(f"a logistic-gradient query misses {', '.join(sorted(missing))}.")
-        return cls(coefficients=read_array(value, "coefficients", 1), clip=value["clip"], norm=value["norm"])
+        return cls(coefficients=base.read_array(value, "coefficients", 1), clip=value["clip"], norm=value["norm"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -152,11 +137,11 @@ class MixtureQuery(SimpleQuery):
 
     def __post_init__(self) -> None:
         within = f"within +-{_LARGEST_MEAN:g}, with k and d at least 1"
-        keep_numbers(self, "means", 2, _LARGEST_MEAN, f"means must be a (k, d) array of numbers {within}.")
-        check_norm(self.norm)
+        base.keep_numbers(self, "means", 2, _LARGEST_MEAN, f"means must be a (k, d) array of numbers {within}.")
+        base.check_norm(self.norm)
         for name in _FIELDS:
-            keep_radii(self, name, self.n_components, "for each component")
-        check_size(self.size)
+            base.keep_radii(self, name, self.n_components, "for each component")
+        base.check_size(self.size)
 
     @property
     def n_components(self) -> int:
@@ -175,7 +160,7 @@ class MixtureQuery(SimpleQuery):
 
     def sensitivity(self, domain: Domain) -> Sensitivity:
         """Bounds on one record's contribution: 1, the radii, and half the squared reaches."""
-        check_columns(self, domain)
+        base.check_columns(self, domain)
         k = self.n_components
         return Sensitivity(
             (
@@ -201,13 +186,13 @@ class MixtureQuery(SimpleQuery):
             mixture_totals(records[start:stop], *state, factors, totals)
             return totals
 
-        return sum_over_ranges(part, len(records))
+        return base.sum_over_ranges(part, len(records))
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Read a query back from its JSON value."""
-        fields = {name: read_array(value, name, 1) for name in _FIELDS}
-        return cls(means=read_array(value, "means", 2), **fields, norm=value.get("norm", 0))
+        fields = {name: base.read_array(value, name, 1) for name in _FIELDS}
+        return cls(means=base.read_array(value, "means", 2), **fields, norm=value.get("norm", 0))
 
     def _state(self) -> tuple[Array, Array, Array, Array, Array, int]:
         # Copies, so that the kernels are compiled for one kind of array only.

@@ -19,19 +19,8 @@ from recoup.domain import MAX_COLUMNS, Domain
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.kernels import GRID
 from recoup.kernels.fixed_point import DROPPED
-from recoup.queries.base import (
-    Array,
-    Block,
-    Integers,
-    Records,
-    Sensitivity,
-    SimpleQuery,
-    bounded_block,
-    check_columns,
-    check_size,
-    keep_numbers,
-    read_array,
-)
+from recoup.queries import base
+from recoup.queries.base import Array, Block, Integers, Records, Sensitivity, SimpleQuery, bounded_block
 
 # Above the rounding of a sum over 4096 columns in as many directions, and of a singular value.
 _ROOM = 1.0 + 2.0**-28
@@ -84,7 +73,7 @@ class MomentsQuery(SimpleQuery):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", whole_number(self.dimension, "dimension", high=MAX_COLUMNS))
-        check_size(self.size)
+        base.check_size(self.size)
 
     @property
     def n_columns(self) -> int:
@@ -98,7 +87,7 @@ class MomentsQuery(SimpleQuery):
 
     def sensitivity(self, domain: Domain) -> Sensitivity:
         """Bounds on one record's contribution: 1 for the count, the domain's norms for sums and second moments."""
-        check_columns(self, domain)
+        base.check_columns(self, domain)
         d, reach = self.dimension, _reach(domain)
         rows, columns = np.triu_indices(d)
         l1 = np.where(rows == columns, *_least_noise(reach.squares, reach.l1**2, d, norm=1))
@@ -173,12 +162,12 @@ class PowerQuery(SimpleQuery):
 
     def __post_init__(self) -> None:
         otherwise = "directions must be a (d, p) array of numbers within [-1, 1], d and p at least 1."
-        directions = keep_numbers(self, "directions", 2, 1.0, otherwise)
+        directions = base.keep_numbers(self, "directions", 2, 1.0, otherwise)
         if directions.shape[1] > whole_number(directions.shape[0], "dimension", high=MAX_COLUMNS):
             raise ParameterError(f"{directions.shape[1]} directions in {directions.shape[0]} columns: at most as many.")
         if (np.linalg.norm(directions, axis=0) < _SHORTEST_DIRECTION).any():
             raise ParameterError("a direction is (nearly) zero: give unit vectors.")
-        check_size(self.size)
+        base.check_size(self.size)
 
     @property
     def n_columns(self) -> int:
@@ -197,7 +186,7 @@ class PowerQuery(SimpleQuery):
 
     def sensitivity(self, domain: Domain) -> Sensitivity:
         """Bounds on one record's contribution: 1 for the count, the domain's norms for sums, squares and products."""
-        check_columns(self, domain)
+        base.check_columns(self, domain)
         d, reach = self.n_columns, _reach(domain)
         projected_l1, projected_l2 = _largest_projections(self.directions, reach)
         l1, l2 = reach.l1 * projected_l1 * _ROOM, sqrt(reach.squares) * projected_l2 * _ROOM
@@ -223,7 +212,7 @@ class PowerQuery(SimpleQuery):
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Read a query back from its JSON value."""
-        return cls(directions=read_array(value, "directions", 2))
+        return cls(directions=base.read_array(value, "directions", 2))
 
 
 def _largest_projections(directions: Array, reach: _Reach) -> tuple[float, float]:
