@@ -17,6 +17,7 @@ from recoup.curator.spark import SparkSource, SparkTable
 from recoup.curator.tables.open import open_table
 from recoup.curator.tables.table import Columns, Table, TableRows
 from recoup.domain import Domain
+from recoup.errors import DataError
 from recoup.kernels.fixed_point import fixed_point_columns, fixed_point_rows
 from recoup.queries.base import Array, Integers, Query, Records
 
@@ -110,7 +111,9 @@ def fixed_records(rows: TableRows, domain: Domain) -> Records:
 
 
 def _converter(rows: TableRows, domain: Domain) -> Callable[[int, int, Records], None]:
-    # Writes the rows from one to before another as records.
+    # Writes the rows from one to before another as records. Kernels write as many columns as they are handed.
+    if rows.shape[1] != domain.n_columns:
+        raise DataError("The table has other columns than the bounds are declared for.")
     shape, radius = domain.shape()
     low, high = np.array(domain.low), np.array(domain.high)
     if isinstance(rows, np.ndarray) and rows.flags.c_contiguous:

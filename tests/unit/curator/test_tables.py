@@ -16,10 +16,14 @@ import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
-from table_kinds import BARE, NAMED, NAMES, ROWS, feather, folder, gather, parquet, write_csv
+from table_kinds import BARE, NAMED, NAMES, ROWS, feather, folder, gather, parquet, refusal, write_csv
 
+from recoup.curator.source import TableSource, fixed_records
 from recoup.curator.tables.open import open_table
-from recoup.curator.tables.table import Table
+from recoup.curator.tables.table import Columns, Table
+from recoup.domain import Box
+from recoup.errors import DataError
+from recoup.queries.counts import GridQuery
 
 
 @pytest.mark.parametrize("block_rows", [1, 2, 131_072])
@@ -167,6 +171,31 @@ def test_a_dot_in_a_parquet_name_is_part_of_it(tmp_path: Path) -> None:
     table = pa.table({"a": [{"b": 1.0}], "a.b": [2.0], "c": [3.0]})
     pq.write_table(table, tmp_path / "t.parquet")
     np.testing.assert_array_equal(gather(open_table(tmp_path / "t.parquet", ["c", "a.b"])), [[3, 2]])
+
+
+PATTERNS = ["*", "^.*$", "^secret.*$", "secret", "b.c", "`secret`", "secret\\.*"]
+
+
+@pytest.mark.parametrize("wanted", [(name,) for name in PATTERNS] + [("^.*$", "secret", "*"), tuple(PATTERNS)])
+def test_a_name_that_other_libraries_take_for_a_pattern_is_a_name(wanted: tuple[str, ...], tmp_path: Path) -> None:
+    rows = np.arange(3.0 * len(PATTERNS)).reshape(3, -1)
+    table = pa.table({name: rows[:, j] for j, name in enumerate(PATTERNS)})
+    pq.write_table(table, tmp_path / "t.parquet")
+    frames = [pl.from_arrow(table), pl.from_arrow(table).lazy(), pl.scan_parquet(tmp_path / "t.parquet")]
+    for X in (*frames, table, table.to_reader(), table.to_pandas(), tmp_path / "t.parquet"):
+        np.testing.assert_array_equal(gather(open_table(X, wanted)), rows[:, [PATTERNS.index(name) for name in wanted]])
+
+
+@pytest.mark.parametrize("width", [0, 1, 3])
+def test_a_block_of_another_width_reaches_nobody(width: int) -> None:
+    block, domain = np.ones((4, width)), Box([0, 0], [1, 1])
+    table = Table(None, 2, lambda _: iter((block,)))
+    for other in (block, np.asfortranarray(block), Columns(tuple(block.T), 4)):
+        assert "other columns" in refusal(DataError, lambda: fixed_records(other, domain))  # noqa: B023
+    assert "other columns" in refusal(DataError, lambda: list(table.blocks()))
+    for keep in (True, False):
+        source = TableSource(table, domain, keep=keep)
+        assert "other columns" in refusal(DataError, lambda: source.total(GridQuery(sides=(2, 2)), np.ones(4)))  # noqa: B023
 
 
 def test_a_table_shows_nothing_of_its_records() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -108,6 +109,15 @@ FILES: Final[Mapping[str, Callable[[Array, Path], None]]] = {
     "Feather": lambda rows, path: feather.write_feather(_table(rows), str(path.with_name(f"{path.name}.feather"))),
     "CSV": lambda rows, path: arrow_csv.write_csv(_table(rows), str(path.with_name(f"{path.name}.csv"))),
     "a folder of Parquet": _folder,
+}
+
+
+# Each makes a table in memory of named columns; Recoup needs neither of the libraries of frames, its development does.
+FRAMES: Final[Mapping[str, Callable[[Mapping[str, Array]], object]]] = {
+    "pandas": lambda columns: import_module("pandas").DataFrame(columns),
+    "Polars": lambda columns: import_module("polars").DataFrame(columns),
+    "a lazy frame": lambda columns: import_module("polars").DataFrame(columns).lazy(),
+    "PyArrow": lambda columns: pa.table(dict(columns)),
 }
 
 

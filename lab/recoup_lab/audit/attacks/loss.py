@@ -20,10 +20,20 @@ import numpy as np
 
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
-from recoup.domain import Domain
+from recoup.domain import Box, Domain
 from recoup.queries.base import Array, Query
 from recoup_lab.audit.attacks.effort import Effort
-from recoup_lab.audit.attacks.files import FILE_ROWS, FILES, NAMED_BOX, ODD_LINES, TEXTS, csv_of, quoted_csv
+from recoup_lab.audit.attacks.files import (
+    FILE_ROWS,
+    FILES,
+    FRAMES,
+    NAMED_BOX,
+    NAMES,
+    ODD_LINES,
+    TEXTS,
+    csv_of,
+    quoted_csv,
+)
 from recoup_lab.audit.attacks.sampler import Draw, Heard, listening
 from recoup_lab.audit.attacks.subjects import (
     BOX,
@@ -64,6 +74,7 @@ def attack(effort: Effort) -> Iterator[Finding]:
         yield _on_files(effort, kind, write)
     yield _on_odd_records(effort, "CSV with odd lines", ODD_LINES, csv_of, "lines")
     yield _on_odd_records(effort, "CSV with texts in quotes", TEXTS, quoted_csv, "rfc4180")
+    yield _on_undeclared(effort)
 
 
 def _on_query(effort: Effort, name: str, query: Query, mechanism: str) -> Finding:
@@ -175,6 +186,24 @@ def _on_odd_records(
                     unequal = unequal or _unequal(heard, where)
                     worst = max(worst, _Worst(_share_of_claim(heard, terms), where))
     return _finding(target, tries, worst, unequal)
+
+
+def _on_undeclared(effort: Effort) -> Finding:
+    """Other cells in a column that is not declared change nothing, also where the name of a declared one fits it."""
+    pattern, other = "^secret.*$", NAMES[1]
+    terms = Terms(domain=Box(BOX.low, BOX.high, columns=(pattern, other)))
+    lloyd = next(subject for subject in subjects() if subject.name == "kmeans-lloyd")
+    rows = ordinary_table(BOX, 60, effort.rng(10))
+    worst, tries, unequal = _Worst(Fraction(0), "none"), 0, ""
+    for kind, frame in FRAMES.items():
+        named = {pattern: rows[:, 0], other: rows[:, 1]}
+        tables = [frame(named | {"secret": column}) for column in (rows[:, 0], rows[::-1, 0])]
+        heard = [_draws(lloyd, table, terms, effort.seed) for table in tables]
+        tries += 1
+        unequal = unequal or _unequal(heard, kind)
+        if _share_of_claim(heard, terms) > 0:
+            unequal = unequal or f"a column that is not declared was read: {kind}"
+    return _finding("columns that are not declared", tries, worst, unequal)
 
 
 @contextlib.contextmanager

@@ -262,7 +262,8 @@ def _open_polars(frame: Any, wanted: tuple[str, ...] | None) -> Table:
         if not (kind.is_numeric() or kind in (polars.Boolean, polars.Null)):
             raise not_numeric(shown_column(names, position, wanted), kind.__name__)
     narrow = bool(selected) and all(schema[name] == polars.Float32 for name in selected)
-    frame = frame.select(selected)
+    # By position: Polars expands a name such as "*" or "^x.*$" to all columns that it fits.
+    frame = frame.select(polars.nth(*positions))
     if not isinstance(frame, polars.DataFrame):
         frame = _quietly(frame.collect)
         if frame is None:

@@ -96,6 +96,8 @@ class Table:
         empty = True
         for block in self._read(max(1, min(block_rows, _BLOCK_BYTES // (8 * max(1, self.n_columns))))):
             empty = False
+            if block.shape[1] != self.n_columns:
+                raise DataError("A block of the table has other columns than were declared, so that it is not read.")
             yield block
         if empty:
             yield np.empty((0, self.n_columns))
