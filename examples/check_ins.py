@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import recoup
 from recoup import plots
-from recoup.generated import city_check_ins
+from recoup.demo import city_check_ins
 
 WORLD = {"longitude": (-180, 180), "latitude": (-90, 90)}  # public, and no need to look
 

@@ -99,7 +99,7 @@ import numpy as np
 
 import recoup
 from recoup import demo, demo_page
-from recoup.generated import gaussian_blobs
+from recoup.demo import gaussian_blobs
 from recoup.inference import choose, simulate
 from recoup.report.write import write_report
 

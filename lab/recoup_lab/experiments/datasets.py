@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 
+from recoup.demo import GeneratedTable, city_check_ins, gaussian_blobs
 from recoup.domain import Array
 from recoup.errors import DataError, ParameterError, UnreadableFileError
-from recoup.generated import GeneratedTable, city_check_ins, gaussian_blobs
 from recoup_lab.experiments import stand_ins
 
 Source = Literal["file", "generated"]

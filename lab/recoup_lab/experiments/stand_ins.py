@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from recoup.demo import GeneratedTable
 from recoup.domain import Array
-from recoup.generated import GeneratedTable
 
 
 def _stream(seed: int, table: int) -> np.random.Generator:

@@ -8,8 +8,8 @@ from cases import context, domains
 
 from recoup import Box, GridKMeans, L1Ball, L2Ball, Ledger, PrivateKMeans, Transcript, infer, refit, release
 from recoup.algorithms.kmeans.grid import TOTAL_SHARE, centers_of_grid, choose_grid, most_bins
+from recoup.demo import gaussian_blobs
 from recoup.errors import ParameterError
-from recoup.generated import gaussian_blobs
 from recoup.maxent.fine_grid import reachable_cells
 from recoup.privacy.price import Price
 from recoup.queries.base import MAX_SIZE

@@ -30,7 +30,7 @@ from recoup_lab.experiments.runner import RUNS_FILE, finished_runs, load_extensi
 EXTENSION = """
 import os, time
 from recoup_lab.experiments import DataSet, add_set, method
-from recoup.generated import gaussian_blobs
+from recoup.demo import gaussian_blobs
 
 def few_blobs():
     return gaussian_blobs(n_records=300)
@@ -359,7 +359,7 @@ def test_no_runs_leave_the_tables_of_others_alone(tmp_path):
 
 
 def test_a_missing_file_is_announced_and_replaced(tmp_path, extension):
-    from recoup.generated import gaussian_blobs
+    from recoup.demo import gaussian_blobs
 
     path = extension()
     folder = tmp_path / "data"

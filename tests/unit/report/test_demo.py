@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from recoup import demo, demo_page
 from recoup.cli.app import app
-from recoup.generated import city_check_ins, gaussian_blobs
+from recoup.demo import city_check_ins, gaussian_blobs
 
 QUICK = {name: fit for name, fit in demo.METHODS.items() if name.startswith("DP-KMEANS")}
 

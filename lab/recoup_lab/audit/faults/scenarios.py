@@ -365,7 +365,7 @@ class ExperimentInProcesses(Experiment):
 
 
 def _tiny() -> Any:
-    from recoup.generated import GeneratedTable
+    from recoup.demo import GeneratedTable
 
     rows = np.random.default_rng(1).uniform(size=(200, 2))
     return GeneratedTable(name="tiny", columns=("x", "y"), low=(0, 0), high=(1, 1), n_clusters=3, rows=rows)
