@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from recoup._random import entropy_of, stream
-from recoup.curator.source import csv_dialect_of, open_source
+from recoup.curator.source import TableSource, open_source
 from recoup.domain import Domain
 from recoup.errors import BudgetError, BudgetExceededError, ParameterError
 from recoup.kernels.fixed_point import DROPPED
@@ -25,20 +25,12 @@ from recoup.privacy.mechanism import Calibration, Laplace, Noise, SecureNoise, S
 from recoup.privacy.price import as_fraction, rounded_up
 from recoup.privacy.selection import NoisyMax, SecureSelector, Selector, SimulatedSelector
 from recoup.privacy.statement import NOT_PRIVATE, PrivacyStatement
-from recoup.queries.base import Array, Records
+from recoup.queries.base import Array
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import Transcript
 
 # Of the budget, for a noisy number of records where none is declared: as much as the adaptive algorithm gives it.
 NUMBER_SHARE = Fraction(2, 100)
-
-
-@runtime_checkable
-class RecordSource(Protocol):
-    """Records that can be read in full, as often as needed."""
-
-    def records(self) -> Iterator[Records]:
-        """The fixed-point records, block by block."""
 
 
 class Rival(Protocol):
@@ -50,7 +42,7 @@ class Rival(Protocol):
     def n_clusters(self) -> int:
         """How many centres it releases."""
 
-    def centers(self, source: RecordSource, noise: ChargedNoise, rng: np.random.Generator) -> Array:
+    def centers(self, source: TableSource, noise: ChargedNoise, rng: np.random.Generator) -> Array:
         """The centres, (n_clusters, d), in the unit domain; all that they reveal of records went through the noise."""
 
 
@@ -64,8 +56,8 @@ class Model(NamedTuple):
 class ChargedNoise:
     """The only place in which a rival's records meet noise: each release is charged, then drawn.
 
-    Guarantees: all releases together cost at most the context's epsilon; their number, sizes and prices do not depend
-    on records.
+    Guarantees: all releases together cost at most the context's epsilon, of which `spent` was charged; their number,
+    sizes and prices do not depend on records.
     """
 
     def __init__(
@@ -83,18 +75,14 @@ class ChargedNoise:
         self._ledger, self._run, self._name, self._on_release = ledger, run, name, on_release
         self._noise: Noise = SecureNoise() if noise is None else noise
         self._selector: Selector = SecureSelector() if selector is None else selector
-        self._share, self._amount, self._n_releases = Fraction(0), Fraction(0), 0
+        self._simulated = self._noise.simulated or self._selector.simulated
+        self._share, self.spent, self._n_releases = Fraction(0), Fraction(0), 0
         self._mechanisms: list[str] = []
 
     @property
     def left(self) -> Fraction:
         """The share of the budget that is not spent."""
         return 1 - self._share
-
-    @property
-    def spent(self) -> Fraction:
-        """The epsilon that was charged."""
-        return self._amount
 
     def noisy_totals(self, totals: Sequence[int], *, share: Fraction, purpose: str) -> list[int]:
         """Add Laplace noise to every total; one record moves all together by at most the context's sensitivity."""
@@ -104,7 +92,7 @@ class ChargedNoise:
         self._finished()
         return noisy
 
-    def number_of_records(self, source: RecordSource) -> float:
+    def number_of_records(self, source: TableSource) -> float:
         """The number of records: the declared one, or a noisy one for a sliver of the budget."""
         if self.context.n_records is not None:
             return float(self.context.n_records)
@@ -125,14 +113,10 @@ class ChargedNoise:
         context = self.context
         return NoisyMax().calibrate(context.epsilon * share, distance=context.distance, n_winners=n_winners)
 
-    @property
-    def _simulated(self) -> bool:
-        return self._noise.simulated or self._selector.simulated
-
     def privacy(self) -> PrivacyStatement:
         """The privacy statement, as a transcript would make it."""
         statement = Transcript(context=self.context, algorithm={"type": self._name}, simulated=self._simulated).privacy
-        spent = min(rounded_up(self._amount), statement.epsilon)
+        spent = min(rounded_up(self.spent), statement.epsilon)
         return replace(statement, mechanism=" and ".join(self._mechanisms), spent=spent)
 
     def _charge(self, calibration: Calibration, share: Fraction, purpose: str, mechanism: str) -> None:
@@ -145,7 +129,7 @@ class ChargedNoise:
             purpose = f"{mark}{self._name}: {purpose}"
             self._ledger.charge(calibration.price, purpose=purpose, run=self._run, unit=self.context.unit)
         self._share += share
-        self._amount += calibration.price.amount
+        self.spent += calibration.price.amount
         if mechanism not in self._mechanisms:
             self._mechanisms.append(mechanism)
 
@@ -182,7 +166,7 @@ def release_model(
         records_per_person: how many records one person may hold.
         n_records: a public guess of their number; without it a sliver of the budget counts them.
         csv_dialect: how a CSV file was written, "rfc4180" or "lines".
-        random_state: harmless randomness only (blocks, starts, offspring); with simulated noise, the noise too.
+        random_state: of blocks, starts and offspring, which protect nobody; with simulated noise, of the noise too.
         noise: "secure", or "simulated" for experiments.
         on_release: called with the number of finished releases.
 
@@ -208,9 +192,9 @@ def release_model(
     context = Context(domain=domain, epsilon=epsilon, n_records=n_records, records_per_person=records_per_person)
     entropy = entropy_of(random_state)
     source = open_source(X, domain, csv_dialect)
-    context = replace(context, csv_dialect=csv_dialect_of(source))
-    if not isinstance(source, RecordSource):
+    if not isinstance(source, TableSource):
         raise ParameterError(f"{rival.type_name} reads the records themselves, and this source only answers totals.")
+    context = replace(context, csv_dialect=source.csv_dialect)
     ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
     if ledger is not None:
         ledger.expect(context.unit)

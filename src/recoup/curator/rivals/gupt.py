@@ -3,8 +3,8 @@
 **Blocks.** Neighbours differ in one record, and one record must change one block only. Shuffling the rows and cutting
 them would not do: a record more or less shifts every cut. Here a record's block is a hash of its own values and of its
 rank among records equal to it. A further record gets the next rank and so joins one block; all others stay where they
-are, in whatever order the rows come. That holds for every key of the hash, so the key is harmless and may be known. The
-number of blocks, about N^0.4, comes from the declared or the noisy N.
+are, in whatever order the rows come. That holds for every key of the hash, so the key may be known. The number of
+blocks, about N^0.4, comes from the declared or the noisy N.
 
 **Outputs.** A block's output is a function of its own records: the best of a few k-means runs from the block's own
 seed, or K times the middle of the domain for a block without records. The centres of a block are put in lexicographic
@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recoup._validate import whole_number
-from recoup.curator.rivals.base import ChargedNoise, RecordSource
+from recoup.curator.rivals.base import ChargedNoise
+from recoup.curator.source import TableSource
 from recoup.domain import Domain
 from recoup.kernels import GRID
 from recoup.kernels.fixed_point import DROPPED
@@ -67,7 +68,7 @@ class Gupt:
         if self.n_blocks is not None:
             object.__setattr__(self, "n_blocks", whole_number(self.n_blocks, "n_blocks"))
 
-    def centers(self, source: RecordSource, noise: ChargedNoise, rng: np.random.Generator) -> Array:
+    def centers(self, source: TableSource, noise: ChargedNoise, rng: np.random.Generator) -> Array:
         """The noisy average of the blocks' centres, in the unit domain."""
         domain, sensitivity = noise.context.domain, noise.context.sensitivity
         check_size(self.n_clusters * domain.n_columns)
@@ -85,7 +86,7 @@ def blocks_for(n_records: float) -> int:
     return int(np.clip(round(max(n_records, 1.0) ** _EXPONENT), 1, _MOST_BLOCKS))
 
 
-def block_outputs(source: RecordSource, domain: Domain, n_clusters: int, n_blocks: int, *, key: int) -> Array:
+def block_outputs(source: TableSource, domain: Domain, n_clusters: int, n_blocks: int, *, key: int) -> Array:
     """The centres of every block, (n_blocks, K, d), matched and clamped; the key, which may be known, makes the blocks.
 
     Guarantees: one record more or less changes the output of at most one block; the order of records changes nothing.
@@ -102,7 +103,7 @@ def block_outputs(source: RecordSource, domain: Domain, n_clusters: int, n_block
     return outputs
 
 
-def _blocks(source: RecordSource, n_columns: int, n_blocks: int, key: int) -> Iterator[tuple[int, Array]]:
+def _blocks(source: TableSource, n_columns: int, n_blocks: int, key: int) -> Iterator[tuple[int, Array]]:
     """The records of each block that has any, in an order that their values decide."""
     parts = [block[block[:, 0] != DROPPED] for block in source.records()]
     records = np.concatenate([np.empty((0, n_columns), np.int32), *parts])

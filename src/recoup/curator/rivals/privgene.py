@@ -3,7 +3,7 @@
 A candidate is a set of K centres. Every round scores all candidates, selects a few survivors by noisy scores, and
 makes offspring of them: two parents, the first centres of one and the rest of the other, and one centre moved by a step
 whose size shrinks from round to round. Survivors stay candidates. The number of rounds is fixed before the first; the
-last one selects the single winner. Starts and offspring use public and released values and harmless randomness.
+last one selects the single winner. Starts and offspring use public and released values alone.
 
 **Scores.** A record's loss under a candidate is its squared distance to the nearest centre. A selection depends on
 differences between candidates only, so each record's smallest loss over the candidates of the round is taken off all of
@@ -26,7 +26,8 @@ from typing import ClassVar
 import numpy as np
 
 from recoup._validate import whole_number
-from recoup.curator.rivals.base import NUMBER_SHARE, ChargedNoise, RecordSource
+from recoup.curator.rivals.base import NUMBER_SHARE, ChargedNoise
+from recoup.curator.source import TableSource
 from recoup.domain import Domain, uniform_points
 from recoup.errors import ParameterError
 from recoup.kernels import GRID
@@ -79,7 +80,7 @@ class PrivGene:
                 parameter="n_survivors",
             )
 
-    def centers(self, source: RecordSource, noise: ChargedNoise, rng: np.random.Generator) -> Array:
+    def centers(self, source: TableSource, noise: ChargedNoise, rng: np.random.Generator) -> Array:
         """The winner of the last selection, in the unit domain."""
         domain = noise.context.domain
         if self.n_candidates * self.n_clusters * domain.n_columns > _MOST_NUMBERS:
@@ -87,7 +88,10 @@ class PrivGene:
             raise ParameterError(f"{self.type_name} holds at most {most} numbers a candidate: ask for fewer clusters.")
         # What the smallest share of the plan could not represent is refused before anything is spent.
         noise.selection(self.n_survivors, share=(1 - NUMBER_SHARE) / (self.n_rounds or _MOST_ROUNDS))
-        n_rounds = self.n_rounds if self.n_rounds is not None else self._rounds_for(noise, source)
+        n_rounds = self.n_rounds
+        if n_rounds is None:
+            strength = noise.number_of_records(source) * float(noise.context.epsilon)
+            n_rounds = int(np.clip(round(_ROUNDS_LAW * strength / self.n_survivors), _FEWEST_ROUNDS, _MOST_ROUNDS))
         share = noise.left / n_rounds
         candidates = uniform_points(domain, self.n_candidates * self.n_clusters, rng)
         candidates = candidates.reshape(self.n_candidates, self.n_clusters, domain.n_columns)
@@ -102,12 +106,8 @@ class PrivGene:
                 candidates = np.concatenate([survivors, offspring])
         return np.asarray(survivors[0])
 
-    def _rounds_for(self, noise: ChargedNoise, source: RecordSource) -> int:
-        strength = noise.number_of_records(source) * float(noise.context.epsilon)
-        return int(np.clip(round(_ROUNDS_LAW * strength / self.n_survivors), _FEWEST_ROUNDS, _MOST_ROUNDS))
-
     def _offspring(self, survivors: Array, domain: Domain, step: float, rng: np.random.Generator) -> Array:
-        """Crossover and mutation, from released values and harmless randomness."""
+        """Crossover and mutation, from released values alone."""
         n, k, d = self.n_candidates - len(survivors), self.n_clusters, domain.n_columns
         parents = rng.integers(0, len(survivors), size=(2, n))
         cut = rng.integers(0, k + 1, size=n)
@@ -117,7 +117,7 @@ class PrivGene:
         return domain.clip(offspring)
 
 
-def integer_losses(source: RecordSource, domain: Domain, candidates: Array, sensitivity: int) -> list[int]:
+def integer_losses(source: TableSource, domain: Domain, candidates: Array, sensitivity: int) -> list[int]:
     """How much worse than the best of the candidates, (m, K, d), each serves the records, in public integer steps.
 
     Guarantees: a record adds between 0 and the sensitivity to every total; order and blocks of records change nothing.
