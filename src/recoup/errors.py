@@ -14,7 +14,7 @@ class RecoupError(Exception):
     """Base class of every error that Recoup raises on purpose."""
 
     def __str__(self) -> str:
-        text = super().__str__()
+        text = str(self.args[0]) if self.args else ""
         # What to do stands at the end.
         return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 500]} [...] {text[-400:]}"
 
@@ -102,9 +102,6 @@ class DataError(RecoupError, ValueError):
 
 class UnknownColumnError(DataError, KeyError):
     """A declared column is not in the table."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class ColumnTypeError(DataError, TypeError):

@@ -120,7 +120,7 @@ def _tables(domain: Domain, rng: np.random.Generator) -> dict[str, Array]:
     }
 
 
-class RecordedNoise:
+class _RecordedNoise:
     """Simulated noise that remembers what was drawn, and what came out."""
 
     simulated = True
@@ -131,11 +131,9 @@ class RecordedNoise:
         self.answers: list[list[int]] = []
 
     def laplace(self, totals: Sequence[int], scale: float) -> list[int]:
-        """Add Laplace noise."""
         return self._add("laplace", totals, scale)
 
     def gaussian(self, totals: Sequence[int], scale: float) -> list[int]:
-        """Add Gaussian noise."""
         return self._add("gaussian", totals, scale)
 
     def _add(self, law: str, totals: Sequence[int], scale: float) -> list[int]:
@@ -144,10 +142,10 @@ class RecordedNoise:
         return self.answers[-1]
 
 
-class ReplayedNoise(RecordedNoise):
+class _ReplayedNoise(_RecordedNoise):
     """Gives the noisy answers of an earlier run, whatever the totals are: what neighbours may have in common."""
 
-    def __init__(self, earlier: RecordedNoise) -> None:
+    def __init__(self, earlier: _RecordedNoise) -> None:
         self._left = list(zip(earlier.draws, earlier.answers, strict=True))[::-1]
         self._n_drawn = 0
 
@@ -160,7 +158,7 @@ class ReplayedNoise(RecordedNoise):
 
 
 @dataclass(slots=True)
-class Drive:
+class _Drive:
     """One run of an algorithm on a table: what was asked and answered, and whether it came to its end."""
 
     algorithm: Algorithm
@@ -192,10 +190,9 @@ class Drive:
     def ask(self, n: int, *, algorithm: Algorithm | None = None, rounds: Sequence[Round] | None = None) -> Any:
         """The request after n rounds, of this algorithm or of a copy, from these rounds or from equal ones."""
         given = tuple((self.rounds if rounds is None else rounds)[:n])
-        return (algorithm or self.algorithm).next_request(self.context, given, generator_after(n))
+        return (algorithm or self.algorithm).next_request(self.context, given, _generator_after(n))
 
     def estimate(self) -> Array:
-        """The algorithm's own answer."""
         return self.algorithm.estimate(self.context, tuple(self.rounds))
 
     @property
@@ -233,13 +230,13 @@ class Drive:
         require(parts <= 1, hint, check="budget")
 
 
-def generator_after(n: int) -> np.random.Generator:
+def _generator_after(n: int) -> np.random.Generator:
     """A fresh generator for the request after n rounds: the same one whenever it is asked for."""
     return np.random.default_rng([17, n])
 
 
 class _Terms:
-    """The checks under one domain and mechanism."""
+    """The checks under one domain and mechanism; queries that were seen before are not tried again."""
 
     def __init__(self, recorder: Recorder, algorithm: Algorithm, context: Context, where: str, seed: int) -> None:
         self.recorder, self.algorithm, self.context, self.where, self.seed = recorder, algorithm, context, where, seed
@@ -260,17 +257,17 @@ class _Terms:
                     self.recorder.run("equal draws", where, _neighbours, drive, table, noise)
                     _try_refit(self.recorder, drive, where, tolerance=refit_tolerance, with_inference=with_inference)
 
-    def drive(self, name: str, table: Array) -> tuple[Drive, RecordedNoise]:
+    def drive(self, name: str, table: Array) -> tuple[_Drive, _RecordedNoise]:
         """One run, with the checks of every query that it asks for the first time."""
-        drive, noise = Drive(self.algorithm, self.context), RecordedNoise(self.seed)
+        drive, noise = _Drive(self.algorithm, self.context), _RecordedNoise(self.seed)
         where = f"{self.where}, on {name}"
-        self.recorder.tried("budget")
+        self.recorder.places["budget"] += 1  # a rule that is tried on the way
         self.recorder.run("requests", where, drive.run, table, noise)
         if len(table) > _FEW_RECORDS:
             self._queries(drive, where)
         return drive, noise
 
-    def _queries(self, drive: Drive, where: str) -> None:
+    def _queries(self, drive: _Drive, where: str) -> None:
         every = np.linspace(1, len(drive.requests), min(len(drive.requests), _MOST_QUERIES)).astype(int)
         for n in sorted({int(n) for n in every}):
             request = drive.requests[n - 1]
@@ -281,7 +278,7 @@ class _Terms:
                 try_query(self.recorder, query, self.context.domain, place, split=request.split, random_state=self.seed)
 
 
-def _whole_budget(drive: Drive) -> None:
+def _whole_budget(drive: _Drive) -> None:
     spent = sum((request.share for request in drive.requests), Fraction(0))
     require(drive.requests, "nothing is asked at all: next_request gives None before the first round.")
     hint = "Write shares as Fraction(1, 3), not as 1 / 3, and give the last round what is left."
@@ -291,7 +288,7 @@ def _whole_budget(drive: Drive) -> None:
         require(parts >= 1, f"round {n} gives its blocks {parts} of its share. {hint}")
 
 
-def _estimate(drive: Drive) -> None:
+def _estimate(drive: _Drive) -> None:
     answer = drive.estimate()
     ok = isinstance(answer, np.ndarray) and answer.dtype.kind in "fi"
     require(ok, f"estimate gives a {type(answer).__name__}: give a NumPy array of numbers.")
@@ -306,7 +303,7 @@ def _estimate(drive: Drive) -> None:
     require(inside, "a centre lies outside of the domain. Return context.domain.clip(centers).")
 
 
-def _pure(drive: Drive) -> None:
+def _pure(drive: _Drive) -> None:
     """Ask again for every round: in another order, of copies, and from rounds that went through JSON."""
     expected = [_described(request) for request in drive.requests] + ([_described(None)] if drive.finished else [])
     hint = (
@@ -316,13 +313,11 @@ def _pure(drive: Drive) -> None:
     as_read: Sequence[Round] = drive.rounds
     if drive.is_registered:
         as_read = Transcript.from_json(json.loads(json.dumps(drive.transcript.to_json()))).rounds
+    reread = read_back(drive.algorithm, ALGORITHMS, algorithm_from_json)
     ways: dict[str, tuple[Algorithm, Sequence[Round]]] = {
         "again, in another order": (drive.algorithm, drive.rounds),
         "of a copy": (copy.deepcopy(drive.algorithm), drive.rounds),
-        "of the algorithm that was read back from its JSON": (
-            read_back(drive.algorithm, ALGORITHMS, algorithm_from_json),
-            as_read,
-        ),
+        "of the algorithm that was read back from its JSON": (reread, as_read),
     }
     for way, (algorithm, rounds) in ways.items():
         for n in reversed(range(len(expected))):
@@ -333,7 +328,7 @@ def _pure(drive: Drive) -> None:
             )
 
 
-def _neighbours(drive: Drive, table: Array, noise: RecordedNoise) -> None:
+def _neighbours(drive: _Drive, table: Array, noise: _RecordedNoise) -> None:
     """What an observer sees must be the same for tables that gave the same noisy answers."""
     corner = drive.context.domain.from_unit(np.full((1, table.shape[1]), -1.0))
     hint = (
@@ -345,9 +340,9 @@ def _neighbours(drive: Drive, table: Array, noise: RecordedNoise) -> None:
     # What changes by itself is another rule's to say.
     own = {name: value for name, value in _seen(drive).items() if _equal(value, own[name])}
     for name, other in others.items():
-        again = Drive(drive.algorithm, drive.context)
+        again = _Drive(drive.algorithm, drive.context)
         try:
-            again.run(other, ReplayedNoise(noise))
+            again.run(other, _ReplayedNoise(noise))
         except Broken as broken:
             raise Broken(f"{name} and the same noisy answers, {broken}. {hint}") from None
         same = list(map(_described, again.requests)) == list(map(_described, drive.requests))
@@ -373,7 +368,7 @@ def _described(request: Request | None) -> str:
 # ---- the noiseless twin: where records may lie, and what the algorithm answers on weighted points ----
 
 
-def _try_refit(recorder: Recorder, drive: Drive, where: str, *, tolerance: float, with_inference: bool) -> None:
+def _try_refit(recorder: Recorder, drive: _Drive, where: str, *, tolerance: float, with_inference: bool) -> None:
     """Try what an algorithm offers beyond asking; nothing, if it offers nothing."""
     if not drive.algorithm.can_refit:
         return
@@ -384,7 +379,7 @@ def _try_refit(recorder: Recorder, drive: Drive, where: str, *, tolerance: float
         recorder.run("inference", where, _inference, drive)
 
 
-def _seen(drive: Drive) -> dict[str, Any]:
+def _seen(drive: _Drive) -> dict[str, Any]:
     """Everything that an algorithm says after a run, by a name for messages."""
     algorithm, context, rounds = drive.algorithm, drive.context, tuple(drive.rounds)
     seen: dict[str, Any] = {"the estimate": drive.estimate(), "to_json": json.dumps(algorithm.to_json())}
@@ -402,15 +397,15 @@ def _seen(drive: Drive) -> dict[str, Any]:
     return seen
 
 
-def _points(drive: Drive, n: int = _N_POINTS) -> Array:
-    return drive.algorithm.support(drive.context, tuple(drive.rounds), n, generator_after(0))
+def _points(drive: _Drive, n: int = _N_POINTS) -> Array:
+    return drive.algorithm.support(drive.context, tuple(drive.rounds), n, _generator_after(0))
 
 
-def _answer(drive: Drive, points: Array, weights: Array) -> Array:
-    return drive.algorithm.refit(drive.context, tuple(drive.rounds), points.copy(), weights.copy(), generator_after(1))
+def _answer(drive: _Drive, points: Array, weights: Array) -> Array:
+    return drive.algorithm.refit(drive.context, tuple(drive.rounds), points.copy(), weights.copy(), _generator_after(1))
 
 
-def _support(drive: Drive) -> None:
+def _support(drive: _Drive) -> None:
     domain = drive.context.domain
     for n in (_N_POINTS, 7):
         points = _points(drive, n)
@@ -425,11 +420,11 @@ def _support(drive: Drive) -> None:
     require(np.isfinite(strength) and strength > 0, hint)
 
 
-def _weighted(drive: Drive) -> tuple[Array, Array]:
+def _weighted(drive: _Drive) -> tuple[Array, Array]:
     return _points(drive), np.random.default_rng(3).gamma(0.5, size=_N_POINTS)
 
 
-def _refit(drive: Drive) -> None:
+def _refit(drive: _Drive) -> None:
     own, (points, weights) = drive.estimate(), _weighted(drive)
     cases = {
         "weighted points": (points, weights),
@@ -446,12 +441,12 @@ def _refit(drive: Drive) -> None:
         ok = np.isfinite(drive.algorithm.in_user_units(drive.context, answer)).all()
         require(ok, f"on {name}, in_user_units makes of a finite answer one that is not.")
     given, mass = points.copy(), weights.copy()
-    drive.algorithm.refit(drive.context, tuple(drive.rounds), given, mass, generator_after(1))
+    drive.algorithm.refit(drive.context, tuple(drive.rounds), given, mass, _generator_after(1))
     same = np.array_equal(given, points) and np.array_equal(mass, weights)
     require(same, "refit changes the points or weights it is given. Work on copies.")
 
 
-def _weights(drive: Drive, tolerance: float) -> None:
+def _weights(drive: _Drive, tolerance: float) -> None:
     points, weights = _weighted(drive)
     whole = _answer(drive, points, weights)
     # Only some of the points: if all were split, an answer that forgets the weights would not move.
@@ -465,7 +460,7 @@ def _weights(drive: Drive, tolerance: float) -> None:
     )
 
 
-def _inference(drive: Drive) -> None:
+def _inference(drive: _Drive) -> None:
     transcript = drive.transcript
     own = refit(transcript, None)
     inferred = infer(transcript, "maxent", n_points=_INFERRED_POINTS, random_state=0, warn=False)

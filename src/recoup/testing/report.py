@@ -10,8 +10,9 @@ import dataclasses
 import io
 import json
 import warnings
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -109,37 +110,28 @@ class Report:
         return "\n\n".join(parts)
 
 
-@dataclass(slots=True)
 class Recorder:
-    """Tries checks and keeps what came of them."""
+    """Tries checks and keeps what came of them: in how many places each was tried, and how it broke."""
 
-    subject: str
-    places: dict[str, int] = field(default_factory=dict)
-    broken: dict[str, list[str]] = field(default_factory=dict)
+    def __init__(self, subject: str) -> None:
+        self.subject, self.places, self.broken = subject, Counter[str](), defaultdict[str, list[str]](list)
 
     def run(self, name: str, where: str, check: Callable[..., None], *given: Any) -> bool:
         """Try one check of something in one place; an error of the code under test counts as broken."""
-        self.tried(name)
+        self.places[name] += 1
         try:
             # Warnings are looked at by one check of their own; in the others they would hide what is wrong.
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 check(*given)
-        except Broken as broken:
-            self._add(broken.check or name, where, str(broken))
-        except Exception as error:  # the code under test may raise anything
-            self._add(name, where, f"{_place(error)} raised {type(error).__name__}: {error}")
-        else:
             return True
-        return False
-
-    def tried(self, name: str) -> None:
-        """Count a check that another one does on its way."""
-        self.places[name] = self.places.get(name, 0) + 1
-
-    def _add(self, name: str, where: str, message: str) -> None:
+        except Broken as broken:
+            name, message = broken.check or name, str(broken)
+        except Exception as error:  # the code under test may raise anything
+            message = f"{_place(error)} raised {type(error).__name__}: {error}"
         self.places.setdefault(name, 1)
-        self.broken.setdefault(name, []).append(f"{where}: {message}" if where else message)
+        self.broken[name].append(f"{where}: {message}" if where else message)
+        return False
 
     def report(self, raise_on_failure: bool) -> Report:
         """Put everything together, and raise if asked to."""
