@@ -59,27 +59,24 @@ class TableSource:
         return _added(total, part)
 
     def _totals(self, query: Query, factors: Array) -> Iterator[tuple[int, Integers]]:
-        if not self._keep:
-            yield from in_order(
-                lambda block: (len(block), _block_total(block, self._domain, query, factors)), self._table.blocks()
-            )
-            return
-        for records in self.records():
-            for start in range(0, len(records), _LARGEST_BLOCK):
-                part = records[start : start + _LARGEST_BLOCK]
-                yield len(part), query.integer_total(part, factors)
+        if self._keep:
+            return ((len(block), query.integer_total(block, factors)) for block in self.records())
+        return in_order(
+            lambda block: (len(block), _block_total(block, self._domain, query, factors)), self._table.blocks()
+        )
 
     def records(self) -> Iterator[Records]:
-        """The fixed-point records, block by block: for algorithms that hold records instead of asking for totals."""
+        """The fixed-point records, in blocks of which 64-bit totals are exact, for algorithms that hold records."""
         if self._kept is not None:
             yield from self._kept
             return
         kept = []
         for block in self._table.blocks():
             records = fixed_records(block, self._domain)
-            if self._keep:
-                kept.append(records)
-            yield records
+            for start in range(0, len(records), _LARGEST_BLOCK):
+                yield records[start : start + _LARGEST_BLOCK]
+                if self._keep:
+                    kept.append(records[start : start + _LARGEST_BLOCK])
         if self._keep:
             self._kept = kept
 

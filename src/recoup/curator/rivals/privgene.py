@@ -42,7 +42,6 @@ _FEWEST_ROUNDS, _MOST_ROUNDS = 8, 20
 # Standard deviation of the first step in half-widths of the unit domain, and how the step shrinks from round to round.
 _FIRST_STEP, _SHRINK = 0.5, 0.8
 _MOST_NUMBERS = 2**18  # in all candidates of a round: a public cap on memory
-_LARGEST_BLOCK = 2**24  # records whose 64-bit totals are added up before they become Python integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,19 +127,18 @@ def integer_losses(source: TableSource, domain: Domain, candidates: Array, sensi
     members = members.reshape(m, k).astype(np.int64)
     factor = sensitivity / loss_range(domain, candidates)
 
-    def part(records: Records) -> Integers:
-        totals = np.zeros(m, dtype=np.int64)
-        excess_totals(records, centers, members, factor, float(sensitivity), totals)
-        return totals
+    def totals_of(block: Records) -> Integers:
+        def part(start: int, stop: int) -> Integers:
+            totals = np.zeros(m, dtype=np.int64)
+            excess_totals(block[start:stop], centers, members, factor, float(sensitivity), totals)
+            return totals
 
-    def total(block: Records) -> Integers:
-        return sum_over_ranges(lambda start, stop: part(block[start:stop]), len(block))
+        return sum_over_ranges(part, len(block))
 
     losses = [0] * m
-    for records in source.records():
-        for start in range(0, len(records), _LARGEST_BLOCK):
-            added = total(records[start : start + _LARGEST_BLOCK])
-            losses = [a + int(b) for a, b in zip(losses, added, strict=True)]
+    for block in source.records():
+        # Python's integers: a sum over all records need not fit into 64 bits.
+        losses = [a + int(b) for a, b in zip(losses, totals_of(block), strict=True)]
     return losses
 
 
