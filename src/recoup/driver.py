@@ -96,8 +96,6 @@ def release(
     >>> len(transcript.rounds), float(transcript.epsilon_spent) <= 1
     (3, True)
     """
-    if not isinstance(domain, Domain):
-        raise ParameterError(f"domain is a {type(domain).__name__}: give a Box, L1Ball or L2Ball.")
     if not isinstance(algorithm, Algorithm):
         raise ParameterError(
             f"algorithm is a {type(algorithm).__name__}: give one such as recoup.KMeans(n_clusters=3)."

@@ -94,8 +94,6 @@ def transcript_from(
     >>> transcript.algorithm["n_clusters"], transcript.rounds[0].noisy[:2]
     (2, array([412.3, 580.9]))
     """
-    if not isinstance(domain, Domain):
-        raise ParameterError(f"domain is a {type(domain).__name__}: give a Box, L1Ball or L2Ball.")
     choice(neighbours, "neighbours", IMPORTED_NEIGHBOURS)
     choice(units, "units", ("unit", "user"))
     if not isinstance(simulated, bool):

@@ -44,6 +44,8 @@ class Context:
     csv_dialect: str | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.domain, Domain):
+            raise ParameterError(f"domain is a {type(self.domain).__name__}: give a Box, L1Ball or L2Ball.")
         object.__setattr__(self, "epsilon", as_fraction(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", as_fraction(self.delta, "delta", allow_zero=True))
         if self.delta >= 1:

@@ -63,3 +63,8 @@ def test_a_request_must_ask_for_a_share():
 def test_terms_are_frozen():
     with pytest.raises(AttributeError):
         Context(domain=BOX, epsilon=1).epsilon = 2
+
+
+def test_a_domain_is_a_domain():
+    with pytest.raises(ParameterError, match="domain is a str: give a Box, L1Ball or L2Ball"):
+        Context(domain="box", epsilon=1)

@@ -182,8 +182,6 @@ def release_model(
     >>> model.centers.shape, model.privacy["statement"]
     ((3, 2), 'differentially private')
     """
-    if not isinstance(domain, Domain):
-        raise ParameterError(f"domain is a {type(domain).__name__}: give a Box, L1Ball or L2Ball.")
     if ledger is not None and not isinstance(ledger, Ledger | str | os.PathLike):
         raise ParameterError(f"ledger is a {type(ledger).__name__}: give a recoup.Ledger or its path.")
     if as_fraction(delta, "delta", allow_zero=True) > 0:
