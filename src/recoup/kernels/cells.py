@@ -23,15 +23,12 @@ NO_SUMS, ABSOLUTE, RELATIVE = 0, 1, 2
 
 
 @compiled(nogil=True, error_model="numpy")
-def nearest_of_tile(
-    tile,  # IN   (d, TILE): records by column, so that a vector register holds different records
-    centers,  # IN   (k, d)
-    distance,  # scratch (TILE,)
-    smallest,  # OUT  (TILE,): squared distances
-    cells,  # OUT  (TILE,) int64
-):
-    """Write the index of each record's nearest centre, and its squared distance."""
-    # Squares are added column by column, four columns for each visit of memory; ties go to the lowest index.
+def nearest_of_tile(tile, centers, distance, smallest, cells):
+    """Write the index of each record's nearest centre, and its squared distance; ties go to the lowest index.
+
+    The tile is (d, TILE), so that a vector register holds different records; `distance` is scratch. Squares are added
+    column by column, four columns for each visit of memory.
+    """
     d = tile.shape[0]
     for k in range(centers.shape[0]):
         center = centers[k]
@@ -231,12 +228,8 @@ def voronoi_totals(
 
 
 @compiled(nogil=True, error_model="numpy")
-def voronoi_cells(
-    points,  # IN   (n, d)
-    centers,  # IN   (k, d)
-    cells,  # OUT  (n,) int64
-):
-    """Write the index of each point's nearest centre."""
+def voronoi_cells(points, centers, cells):
+    """Write the index of the nearest of (k, d) centres for each of (n, d) points."""
     n, d = points.shape
     tile = np.zeros((d, TILE))
     distance, smallest, found = np.empty(TILE), np.empty(TILE), np.empty(TILE, np.int64)
@@ -251,15 +244,8 @@ def voronoi_cells(
 
 
 @compiled(nogil=True, error_model="numpy")
-def relative_values(
-    points,  # IN   (n, d)
-    cells,  # IN   (n,)
-    centers,  # IN   (k, d)
-    radii,  # IN   (k,)
-    norm,  # IN   1 or 2
-    values,  # OUT  (n, d): point minus centre, scaled back to the cell's radius
-):
-    """Write each point relative to its cell's centre, clipped to the cell's radius."""
+def relative_values(points, cells, centers, radii, norm, values):
+    """Write each point, (n, d), relative to its cell's centre, clipped to the cell's radius in the L1 or L2 norm."""
     for i in range(points.shape[0]):
         for j in range(points.shape[1]):
             values[i, j] = points[i, j]

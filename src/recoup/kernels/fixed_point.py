@@ -117,13 +117,11 @@ def _scaled(column, first, n_rows, lowest, highest, scaled, off):
 
 
 @compiled(nogil=True, error_model="numpy")
-def _onto_grid(
-    tile,  # IN   (d, TILE): records of the unit domain
-    off,  # IN   (TILE,): zero if all values of a record are finite
-    whole,  # scratch (d, TILE) int32
-    records,  # OUT  (at most TILE, d) int32
-):
-    """Round toward zero onto the grid of 2^-30, or drop; by column, since a register then holds different records."""
+def _onto_grid(tile, off, whole, records):
+    """Round a (d, TILE) tile toward zero onto the grid of 2^-30; what is off, not zero, is dropped.
+
+    By column into `whole`, since a register then holds different records, and from there into rows.
+    """
     for j in range(tile.shape[0]):
         for b in range(TILE):
             whole[j, b] = np.int32(tile[j, b] * GRID if off[b] == 0.0 else 0.0)

@@ -38,14 +38,12 @@ def exp_minus(t):
 
 
 @compiled(nogil=True, error_model="numpy")
-def logistic_gradients(
-    x,  # IN   (n, d + 1): features, then the label, of which the sign counts
-    coefficients,  # IN   (d + 1,): one for each feature, then the intercept
-    clip,  # IN   the longest gradient
-    norm,  # IN   1 or 2: in what it is measured
-    rows,  # OUT  (n, d + 2): 1, then the gradient
-):
-    """Write a 1 and the clipped gradient of log(1 + exp(-s z)), z the decision and s the label's sign."""
+def logistic_gradients(x, coefficients, clip, norm, rows):
+    """Write (n, d + 2) rows: a 1 and the gradient of log(1 + exp(-s z)), clipped in the L1 or L2 norm.
+
+    A row of x, (n, d + 1), is the features and then the label, of which s is the sign; z is the decision by the
+    coefficients, (d + 1,), the last of which is the intercept.
+    """
     d = x.shape[1] - 1
     for i in range(x.shape[0]):
         z = 0.0

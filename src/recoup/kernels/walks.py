@@ -367,13 +367,8 @@ def run_block(model, mixture, state, memory, draws, n_steps, point, rows, distan
 
 
 @compiled(nogil=True, error_model="numpy")
-def log_target_on_support(
-    totals,  # IN   (R,): what the data set answers without noise
-    observed,  # IN   (R,)
-    scales,  # IN   (R,)
-    gaussian,  # IN   (R,) bool: the law of each row's noise, else Laplace
-):
-    """The log-likelihood of the answers, up to a constant."""
+def log_target_on_support(totals, observed, scales, gaussian):
+    """The log-likelihood of noisy answers, up to a constant; all are (R,), noise that is not Gaussian is Laplace."""
     value = 0.0
     for r in range(len(observed)):
         misfit = (observed[r] - totals[r]) / scales[r]
@@ -384,9 +379,9 @@ def log_target_on_support(
 @compiled(nogil=True, error_model="numpy")
 def walk_on_support(
     rows,  # IN   (m, R): contributions of the support points, times the records that each latent one stands for
-    observed,  # IN   (R,)
-    scales,  # IN   (R,)
-    gaussian,  # IN   (R,) bool
+    observed,  # IN   (R,), as are the scales and laws of noise
+    scales,  # IN
+    gaussian,  # IN
     movers,  # IN   (S,) int64: which record each step moves
     goals,  # IN   (S,) int64: to which support point
     log_uniforms,  # IN   (S,)

@@ -91,25 +91,20 @@ def _first_above(ascending, value):
 
 
 @compiled(nogil=True, error_model="numpy")
-def greedy_plus_plus(
-    points,  # IN   (m, d)
-    weights,  # IN   (m,)
-    uniforms,  # IN   (k, candidates) in [0, 1)
-    centers,  # OUT  (k, d)
-):
-    """Choose each next centre as the best of some candidates drawn by weight times squared distance."""
+def greedy_plus_plus(points, weights, uniforms, centers):
+    """Write (k, d) centres, each the best of some candidates drawn by weight times squared distance.
+
+    The points are (m, d), their weights (m,), the uniforms in [0, 1) that draw the candidates (k, candidates).
+    """
     m, d = points.shape
     k_centers, n_candidates = uniforms.shape
-    closest, trial, best_closest, cumulative = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
-    for i in range(m):
-        closest[i] = np.inf
+    closest, trial, best_closest, cumulative = np.full(m, np.inf), np.empty(m), np.empty(m), np.empty(m)
     for k in range(k_centers):
         total = 0.0
         for i in range(m):
             total += weights[i] * (1.0 if k == 0 else closest[i])
             cumulative[i] = total
-        best_loss = np.inf
-        best = 0
+        best_loss, best = np.inf, 0
         for candidate in range(1 if k == 0 else n_candidates):
             i = _first_above(cumulative, uniforms[k, candidate] * total)
             loss = 0.0
@@ -122,8 +117,7 @@ def greedy_plus_plus(
                 trial[j] = distance
                 loss += weights[j] * distance
             if loss < best_loss:
-                best_loss = loss
-                best = i
+                best_loss, best = loss, i
                 best_closest, trial = trial, best_closest
         for a in range(d):
             centers[k, a] = points[best, a]
@@ -131,13 +125,7 @@ def greedy_plus_plus(
 
 
 @compiled(nogil=True, error_model="numpy")
-def lloyd(
-    points,  # IN   (m, d)
-    weights,  # IN   (m,)
-    max_iterations,  # IN
-    tolerance,  # IN   relative
-    centers,  # IN and OUT  (k, d)
-):
+def lloyd(points, weights, max_iterations, tolerance, centers):
     """Run Lloyd's algorithm in place and return the loss of the centres; an empty cluster moves to the worst point."""
     k_centers, d = centers.shape
     sums, mass = np.empty((k_centers, d)), np.empty(k_centers)
@@ -167,8 +155,7 @@ def _pass(points, weights, centers, sums, mass, worst):
     distance, smallest, cells = np.empty(TILE), np.empty(TILE), np.empty(TILE, np.int64)
     sums[:] = 0.0
     mass[:] = 0.0
-    loss = 0.0
-    largest = -1.0
+    loss, largest = 0.0, -1.0
     for start in range(0, m, TILE):
         size = min(TILE, m - start)
         for b in range(size):

@@ -2,12 +2,8 @@
 
 A charge is made, durably, before its noise is drawn. So whatever dies, and whenever, the ledger may count a release
 that never happened, but no release goes unpaid. The ledger holds prices and purposes, and nothing of the records.
-
-**For whom it counts.** All sums are of one unit, which the ledger keeps: what one person holds. It is declared when the
-ledger is made, or it is that of the first charge. `recoup.privacy.ledger_rules` says which charges are admitted.
-
-**Who it is.** A ledger has a random identifier, which transcripts name together with the run that paid for them. So a
-run is continued under the ledger that it began with, and once.
+`recoup.privacy.ledger_rules` says which charges are admitted. A random identifier, which transcripts name together with
+the run that paid for them, makes sure that a run is continued under the ledger that it began with, and once.
 
 **What is durable.** One transaction a charge, in a rollback journal (mode DELETE) with synchronous=EXTRA: the commit
 returns only after the data, and the disappearance of the journal from its folder, are on disk, so a charge survives
@@ -38,18 +34,7 @@ from recoup.errors import (
     UnitConverted,
 )
 from recoup.privacy import ledger_file
-from recoup.privacy.ledger_file import (
-    VERSION,
-    Entry,
-    File,
-    Memory,
-    add_entry,
-    charges_of,
-    fraction_text,
-    read_entries,
-    read_state,
-    transaction,
-)
+from recoup.privacy.ledger_file import Entry, File, Memory, fraction_text, read_state, transaction
 from recoup.privacy.ledger_rules import Budget, State
 from recoup.privacy.price import Amount, Price
 from recoup.privacy.statement import ONE_RECORD, Unit
@@ -265,7 +250,7 @@ class Ledger:
                 spent, left = state.spent, state.budget.epsilon - state.spent
                 asked = after.spent - spent
                 raise BudgetExceededError(spent=spent, asked=asked, left=left, where=f"Ledger {self._store.name}")
-            n_charged, day = charges_of(connection, run)
+            n_charged, day = ledger_file.charges_of(connection, run)
             if n_before is not None and n_charged != n_before:
                 raise ContinuationError(
                     f"The {self.name} holds {n_charged} charges of this run, and not {n_before}: it goes on in another "
@@ -273,7 +258,7 @@ class Ledger:
                 )
             if state.unit is None:
                 ledger_file.declare(connection, state, unit)
-            return add_entry(connection, price, after, purpose=purpose, run=run, unit=unit, day=day)
+            return ledger_file.add_entry(connection, price, after, purpose=purpose, run=run, unit=unit, day=day)
 
     def preview(self, plan: Iterable[Price] | PricedPlan, *, unit: Unit = ONE_RECORD) -> Preview:
         """Say what some charges would do, and write nothing.
@@ -323,7 +308,7 @@ class Ledger:
     def entries(self) -> tuple[Entry, ...]:
         """Read all charges, oldest first."""
         with self._store.connection() as connection:
-            return read_entries(connection, self._store.name)
+            return ledger_file.read_entries(connection, self._store.name)
 
     def export(self) -> dict[str, Any]:
         """Give the whole ledger as plain values for JSON; fractions are text "p/q", and times are days."""
@@ -333,7 +318,7 @@ class Ledger:
         spent = entries[-1].spent_after if entries else Fraction(0)
         return {
             "format": "recoup-ledger",
-            "version": VERSION if state.identifier else 1,
+            "version": ledger_file.VERSION if state.identifier else 1,
             "identifier": state.identifier,
             "unit": None if state.unit is None else state.unit.to_json(),
             "epsilon": fraction_text(budget.epsilon),

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
+from functools import partial
 from math import inf, isfinite
 from typing import Any, Final, Literal, NoReturn
 
@@ -63,14 +64,11 @@ class Unit:
     def __post_init__(self) -> None:
         if self.kind not in ("record", "line"):
             raise ParameterError(f'a unit of kind {self.kind!r:.40} is not known: "record" and "line" are.')
-        object.__setattr__(
-            self, "records_per_person", whole_number(self.records_per_person, "records_per_person", high=LARGEST)
-        )
+        name = "records_per_person"
+        object.__setattr__(self, name, whole_number(self.records_per_person, name, high=LARGEST))
         if self.records_per_person > _MOST_RECORDS:
-            raise ParameterError(
-                f"records_per_person={self.records_per_person}: at most {_MOST_RECORDS} is supported.",
-                parameter="records_per_person",
-            )
+            many = f"{name}={self.records_per_person}"
+            raise ParameterError(f"{many}: at most {_MOST_RECORDS} is supported.", parameter=name)
 
     def __str__(self) -> str:
         some = self.records_per_person
@@ -80,9 +78,8 @@ class Unit:
     def from_words(cls, words: str) -> Unit:
         """Read back what `str` says of a unit."""
         first, _, rest = words.partition(" ")
-        unit = cls(
-            kind="line" if rest.startswith("line") else "record", records_per_person=int(first.replace("one", "1"))
-        )
+        kind: Literal["record", "line"] = "line" if rest.startswith("line") else "record"
+        unit = cls(kind=kind, records_per_person=int(first.replace("one", "1")))
         if str(unit) != words:
             raise ParameterError("these are not the words for a unit.")
         return unit
@@ -196,11 +193,7 @@ class PrivacyStatement(dict[str, Any]):
 
     @classmethod
     def from_json(cls, value: Any) -> PrivacyStatement:
-        """Read back the statement of inferred data; what Recoup would not have written is refused, as it is printed.
-
-        Raises:
-            ValueError, KeyError, TypeError: it is not one.
-        """
+        """Read back the statement of inferred data; what Recoup would not have written is refused, as it is printed."""
         numbers = {name: value[name] for name in ("epsilon", "delta", "spent")}
         ends = {name: value["bounds"][name] for name in ("low", "high")}
         columns = value["bounds"]["columns"]
@@ -222,16 +215,12 @@ class PrivacyStatement(dict[str, Any]):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, ({field.name: getattr(self, field.name) for field in fields(self)},)
+        return partial(PrivacyStatement, **{field.name: getattr(self, field.name) for field in fields(self)}), ()
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("a privacy statement cannot be changed: dict(statement) is a copy that can.")
 
     __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
-
-
-def _restored(values: dict[str, Any]) -> PrivacyStatement:
-    return PrivacyStatement(**values)
 
 
 def _one_of(value: Any, known: Any) -> Any:

@@ -171,16 +171,14 @@ def sum_of_contributions(query: Query, records: Records, factors: Array) -> Inte
 
 
 def _contribution(query: Query, x: Array) -> Array | csr_array:
-    rows = None
+    rows, what = None, f"the contribution of the query {query.type_name!r}"
     # Its message, and its traceback, may hold a record: what is raised in a handler would keep them.
     with suppress(Exception):
         rows = query.contribution(x)
     if rows is None:
-        raise ParameterError(
-            f"the contribution of the query {query.type_name!r} fails; recoup.testing.check_query may show where."
-        )
+        raise ParameterError(f"{what} fails; recoup.testing.check_query may show where.")
     if np.shape(rows) != (len(x), query.size):
-        raise ParameterError(f"the contribution of the query {query.type_name!r} must be {query.size} values a record.")
+        raise ParameterError(f"{what} must be {query.size} values a record.")
     return rows
 
 
@@ -297,12 +295,8 @@ def read_array(value: Mapping[str, Any], name: str, ndim: int) -> Array:
     except (TypeError, ValueError, OverflowError):
         raise TranscriptFormatError(f"query field {name!r} must be an array of numbers.") from None
     # Text that reads as a number is not one.
-    if (
-        not isinstance(items, list)
-        or array.ndim != ndim
-        or array.dtype.kind not in "if"
-        or not np.isfinite(array).all()
-    ):
+    numbers = isinstance(items, list) and array.ndim == ndim and array.dtype.kind in "if"
+    if not numbers or not np.isfinite(array).all():
         raise TranscriptFormatError(f"query field {name!r} must be a {ndim}-dimensional array of finite numbers.")
     return array.astype(np.float64)
 

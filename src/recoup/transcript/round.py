@@ -109,8 +109,7 @@ class Round:
         share: Fraction,
     ) -> Self:
         """Assemble a round; the units follow from query, domain, mechanism and weights."""
-        factors = context.noise.factors(query.sensitivity(context.domain), weights)
-        units = 1.0 / factors
+        units = 1.0 / context.noise.factors(query.sensitivity(context.domain), weights)
         units.setflags(write=False)
         return cls(query=query, integers=integers, weights=weights, scale=scale, price=price, share=share, units=units)
 
