@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from cases import RecordingNoise, context
-from rival_cases import TABLES, RecordingSelector, block_of_parity, epsilon_lower_bound, run, unclipped
+from rival_cases import TABLES, Both, RecordingSelector, block_of_parity, epsilon_lower_bound, run, unclipped
 
 import recoup.curator.rivals.gupt as gupt
 import recoup.curator.rivals.privgene as privgene
@@ -21,8 +21,7 @@ from recoup.curator.rivals.gupt import Gupt
 from recoup.curator.rivals.privgene import PrivGene, integer_losses
 from recoup.curator.source import open_source
 from recoup.errors import BudgetExceededError
-from recoup.privacy.mechanism import SENSITIVITY, Laplace, SimulatedNoise
-from recoup.privacy.selection import NoisyMax, SimulatedSelector
+from recoup.privacy.mechanism import SENSITIVITY, Laplace, NoisyMax, SimulatedNoise
 
 RIVALS = ("gupt", "privgene")
 UNIT = Box([0, 0], [1, 1])
@@ -116,7 +115,7 @@ def test_a_ledger_with_too_little_is_refused_before_anything_is_drawn(algorithm,
 
 
 def test_charged_noise_never_spends_more_than_all():
-    charged = ChargedNoise(context(UNIT), noise=RecordingNoise(), selector=RecordingSelector())
+    charged = ChargedNoise(context(UNIT), noise=Both(RecordingNoise(), RecordingSelector()))
     charged.noisy_totals([0], share=1 - NUMBER_SHARE, purpose="most")
     with pytest.raises(BudgetExceededError):
         charged.smallest_losses([0, 0], n_winners=1, share=2 * NUMBER_SHARE, purpose="too much")
@@ -256,10 +255,10 @@ def privgene_attacked(n_survivors):
     for i, table in enumerate((np.empty((0, 1)), np.full((1, 1), -1.0))):
         losses = integer_losses(open_source(table, LINE), LINE, candidates, SENSITIVITY)
         recorded = RecordingSelector()
-        charged = ChargedNoise(context(LINE, epsilon=str(CLAIM)), selector=recorded)
+        charged = ChargedNoise(context(LINE, epsilon=str(CLAIM)), noise=Both(selector=recorded))
         charged.smallest_losses(losses, n_winners=n_survivors, share=Fraction(1), purpose="attacked")
         ((scores, n_winners, scale),) = recorded.calls
-        selector = SimulatedSelector(np.random.default_rng([5, i]))
+        selector = SimulatedNoise(np.random.default_rng([5, i]))
         outcomes.append([tuple(selector.winners(scores, n_winners, scale)) for _ in range(DRAWS)])
     return epsilon_lower_bound(*outcomes)
 

@@ -12,7 +12,7 @@ from recoup.curator.rivals.base import ChargedNoise
 from recoup.curator.source import open_source
 from recoup.kernels.fixed_point import DROPPED
 from recoup.kernels.weighted_kmeans import Clustering
-from recoup.privacy.selection import SimulatedSelector
+from recoup.privacy.mechanism import SecureNoise, SimulatedNoise
 
 TABLES = {
     "empty": np.empty((0, 2)),
@@ -31,7 +31,7 @@ class RecordingSelector:
     simulated = True
 
     def __init__(self, seed=None):
-        self._selector = None if seed is None else SimulatedSelector(np.random.default_rng(seed))
+        self._selector = None if seed is None else SimulatedNoise(np.random.default_rng(seed))
         self.calls = []
 
     def winners(self, scores, n_winners, scale):
@@ -46,9 +46,19 @@ class RecordingSelector:
         return [(len(scores), n, scale) for scores, n, scale in self.calls]
 
 
+class Both:
+    """Noise whose totals and selections are recorded, or drawn, by two others; secure where none is given."""
+
+    def __init__(self, noise=None, selector=None):
+        noise, selector = noise or SecureNoise(), selector or SecureNoise()
+        self.simulated = noise.simulated or selector.simulated
+        self.laplace, self.gaussian = noise.laplace, noise.gaussian
+        self.winners = selector.winners
+
+
 def run(rival, table, context, *, seed=0, noise=None, selector=None):
     """A rival's centres on a table, with recorded noise."""
-    charged = ChargedNoise(context, noise=noise, selector=selector, name=rival.type_name)
+    charged = ChargedNoise(context, noise=Both(noise, selector), name=rival.type_name)
     source = open_source(table, context.domain)
     return rival.centers(source, charged, np.random.default_rng(seed))
 

@@ -13,7 +13,7 @@ from cases import ALPHA
 from rival_cases import winners_law
 from scipy.stats import chisquare
 
-from recoup.privacy.selection import SecureSelector, SimulatedSelector
+from recoup.privacy.mechanism import SecureNoise, SimulatedNoise
 
 pytestmark = pytest.mark.statistical
 
@@ -29,7 +29,7 @@ def follows(draws, law):
 
 @pytest.mark.parametrize("source", ["secure", "simulated"])
 def test_winners_follow_their_law_and_wrong_laws_are_caught(source):
-    selector = SecureSelector() if source == "secure" else SimulatedSelector(np.random.default_rng(5))
+    selector = SecureNoise() if source == "secure" else SimulatedNoise(np.random.default_rng(5))
     scores = [score * UNIT + 7 for score in SCORES]
     draws = [tuple(selector.winners(scores, 2, float(UNIT))) for _ in range(N)]
     assert follows(draws, winners_law(dict(enumerate(SCORES)), 2, 1.0))

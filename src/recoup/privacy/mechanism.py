@@ -1,4 +1,4 @@
-"""Noise that protects people: price, release and log-density of each mechanism, side by side.
+"""Noise that protects people: price, release and log-density of each mechanism, side by side, and private selection.
 
 A round is one vector of integers with one public integer sensitivity D (2^30): each block of the answer gets its share
 of D, a record's contribution is multiplied by the block's factor and truncated toward zero, and OpenDP's integer noise
@@ -58,6 +58,10 @@ class SecureNoise:
         """Add discrete Gaussian noise of a standard deviation to each total."""
         return [int(v) for v in _opendp("gaussian", scale)(list(totals))]
 
+    def winners(self, scores: Sequence[int], n_winners: int, scale: float) -> list[int]:
+        """The candidates with the highest noisy scores, best first, each drawn anew among those left."""
+        return [int(i) for i in _opendp_selection(n_winners, scale)(list(scores))]
+
 
 class SimulatedNoise:
     """The same laws from a seeded NumPy generator, for experiments: whoever knows the seed can take the noise off.
@@ -80,6 +84,18 @@ class SimulatedNoise:
     def gaussian(self, totals: Sequence[int], scale: float) -> list[int]:
         """Add rounded Gaussian noise of a standard deviation to each total."""
         return _added(totals, np.rint(self._generator.standard_normal(len(totals)) * scale))
+
+    def winners(self, scores: Sequence[int], n_winners: int, scale: float) -> list[int]:
+        """The candidates with the highest noisy scores, best first, each drawn anew among those left."""
+        # Only differences matter, and those of large integers are exact before they become floats.
+        best = max(scores)
+        relative = np.array([float(score - best) for score in scores])
+        winners: list[int] = []
+        for row in self._generator.standard_exponential((n_winners, len(scores))) * scale:
+            noisy = relative + row
+            noisy[winners] = -np.inf
+            winners.append(int(np.argmax(noisy)))
+        return winners
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +193,39 @@ class Gaussian:
         return sqrt(2.0 * max(log(0.5 * n / probability), 0.0))
 
 
+@dataclass(frozen=True, slots=True)
+class NoisyMax:
+    """Pure epsilon: the best of some candidates by noisy integer scores.
+
+    What is drawn is report noisy max with exponential noise, one winner after the other, each taken out before the next
+    is chosen; OpenDP draws it exactly, as permute-and-flip, on integers.
+
+    Guarantees: choosing n winners by scores that all move in one direction, by at most the distance that it was
+    calibrated for, is (price.amount)-differentially private.
+
+    The proof: let every score move in the same direction between neighbours, by at most D (a record adds between 0 and
+    D to a loss, so it does). Fix the noise of all candidates but i, and let M be the best of their noisy scores. Then i
+    wins if its own noise exceeds M - x_i; between neighbours M and x_i each move by 0 to D in the same direction, so
+    that threshold moves by at most D, and the probability that an exponential of scale b exceeds it changes by a factor
+    within e^(+-D/b). A winner costs D / b, and n winners n D / b: half of what scores that move either way would cost.
+    """
+
+    name: ClassVar[str] = "exponential"
+
+    def calibrate(self, budget: Fraction, *, distance: int, n_winners: int) -> Calibration:
+        """The smallest noise for which all winners together, by OpenDP's own map, stay within a budget."""
+        start = n_winners * distance / float(budget) if float(budget) > 0 else inf
+        return smallest_noise("pure", budget, start, lambda scale: _opendp_selection(n_winners, scale).map(distance))
+
+    def release(
+        self, scores: Sequence[int], scale: float, n_winners: int, noise: SecureNoise | SimulatedNoise
+    ) -> list[int]:
+        """Clamp the exact scores and select by noisy ones; the number of candidates and of winners is public."""
+        if not 1 <= n_winners <= len(scores):
+            raise ParameterError(f"{n_winners} winners among {len(scores)} candidates: there must be at least as many.")
+        return noise.winners(clamped(scores), n_winners, scale)
+
+
 def checked_noise(noise: object) -> None:
     """Refuse a kind of noise that is not known."""
     choice(noise, "noise", ("secure", "simulated"), '"secure", or "simulated" for experiments')
@@ -250,3 +299,18 @@ def _opendp(kind: str, scale: float) -> Any:
     if kind == "laplace":
         return make_laplace(integers, l1_distance(T="i64"), scale=scale)
     return make_gaussian(integers, l2_distance(T="f64"), scale=scale)
+
+
+@lru_cache(maxsize=64)
+def _opendp_selection(n_winners: int, scale: float) -> Any:
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_noisy_top_k
+    from opendp.measures import max_divergence
+    from opendp.metrics import linf_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    # monotonic: all scores of neighbours move in the same direction.
+    metric = linf_distance(T="i64", monotonic=True)
+    integers = vector_domain(atom_domain(T="i64"))
+    return make_noisy_top_k(integers, metric, max_divergence(), k=n_winners, scale=scale)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import RecordingNoise, context
-from rival_cases import RecordingSelector, run
+from rival_cases import Both, RecordingSelector, run
 from sklearn.base import clone
 from typer.testing import CliRunner
 
@@ -62,7 +62,7 @@ def test_privgene_finds_clusters_when_noise_is_negligible():
 def test_rounds_of_privgene_follow_a_public_law():
     def n_rounds(**terms):
         charged = ChargedNoise(
-            context(Box([0, 0], [1, 1]), **terms), noise=RecordingNoise(), selector=(s := RecordingSelector(0))
+            context(Box([0, 0], [1, 1]), **terms), noise=Both(RecordingNoise(), s := RecordingSelector(0))
         )
         PrivGene(n_clusters=2).centers(open_source(X[:5], Box([0, 0], [1, 1])), charged, np.random.default_rng(0))
         return len(s.calls)

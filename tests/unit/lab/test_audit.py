@@ -21,7 +21,6 @@ from recoup.cli.app import app
 from recoup.curator.source import fixed_records
 from recoup.errors import ParameterError
 from recoup.privacy.mechanism import SecureNoise
-from recoup.privacy.selection import SecureSelector
 from recoup.queries import QUERIES
 from recoup_lab.audit import trust
 from recoup_lab.audit.attacks import subjects
@@ -100,13 +99,13 @@ def test_draws_are_heard_and_can_be_held():
         first = (
             SecureNoise().laplace([5, 6], 1e9),
             SecureNoise().gaussian([1], 2e9),
-            SecureSelector().winners([1, 2], 1, 9.0),
+            SecureNoise().winners([1, 2], 1, 9.0),
         )
     with listening(held=1):
         second = (
             SecureNoise().laplace([7, 8], 1e9),
             SecureNoise().gaussian([3], 2e9),
-            SecureSelector().winners([9, 2], 1, 9.0),
+            SecureNoise().winners([9, 2], 1, 9.0),
         )
     assert first == second
     assert heard.public == [("laplace", 2, 1e9, 0), ("gaussian", 1, 2e9, 0), ("selection", 2, 9.0, 1)]

@@ -7,7 +7,7 @@ import pytest
 from rival_cases import RecordingSelector
 
 from recoup.errors import BudgetError, ParameterError
-from recoup.privacy.selection import NoisyMax, SecureSelector, SimulatedSelector
+from recoup.privacy.mechanism import NoisyMax, SecureNoise, SimulatedNoise
 
 
 @pytest.mark.parametrize("n_winners", [1, 10])
@@ -36,9 +36,10 @@ def test_there_must_be_enough_candidates():
     for n_winners in (0, 3):
         with pytest.raises(ParameterError, match="candidates"):
             NoisyMax().release([1, 2], 1.0, n_winners, RecordingSelector())
+    assert NoisyMax().release([1, 2], 1.0, 2, RecordingSelector()) == [0, 1]
 
 
-@pytest.mark.parametrize("selector", [SecureSelector(), SimulatedSelector(np.random.default_rng(0))])
+@pytest.mark.parametrize("selector", [SecureNoise(), SimulatedNoise(np.random.default_rng(0))])
 def test_winners_are_the_best_ones_and_all_different(selector):
     scores = [0, 2**50, -(2**60), 2**40, 2**45]
     assert selector.winners(scores, 3, 1.0) == [1, 4, 3]
@@ -47,7 +48,15 @@ def test_winners_are_the_best_ones_and_all_different(selector):
 
 
 def test_simulated_selections_repeat_for_their_seed_only():
-    draws = [SimulatedSelector(np.random.default_rng(seed)).winners([0] * 100, 20, 1.0) for seed in (1, 1, 2)]
+    draws = [SimulatedNoise(np.random.default_rng(seed)).winners([0] * 100, 20, 1.0) for seed in (1, 1, 2)]
     assert draws[0] == draws[1] != draws[2]
-    assert SimulatedSelector.simulated
-    assert not SecureSelector.simulated
+    assert SimulatedNoise.simulated
+    assert not SecureNoise.simulated
+
+
+def test_a_simulated_selection_by_hand():
+    scores = [3, 0, 2, 1]
+    first, second = np.random.default_rng(7).standard_exponential((2, 4)) * 5.0 + scores
+    best = int(np.argmax(first))
+    second[best] = -np.inf
+    assert SimulatedNoise(np.random.default_rng(7)).winners(scores, 2, 5.0) == [best, int(np.argmax(second))]

@@ -15,7 +15,6 @@ from typing import Any, Literal
 import numpy as np
 
 import recoup.privacy.mechanism
-import recoup.privacy.selection
 
 Kind = Literal["laplace", "gaussian", "selection"]
 
@@ -82,7 +81,8 @@ def listening(*, held: int | None = None, before: Callable[[Draw], None] | None 
     (False, ('laplace', 1, 1073741824.0, 0))
     """
     heard = Heard()
-    values, choices = recoup.privacy.mechanism._opendp, recoup.privacy.selection._opendp
+    mechanism = recoup.privacy.mechanism
+    values, choices = mechanism._opendp, mechanism._opendp_selection
 
     def watched_values(kind: Any, scale: float) -> _Watched:
         return _Watched(values(kind, scale), kind, scale, 0, heard, held, before)
@@ -90,17 +90,11 @@ def listening(*, held: int | None = None, before: Callable[[Draw], None] | None 
     def watched_choices(n_winners: int, scale: float) -> _Watched:
         return _Watched(choices(n_winners, scale), "selection", scale, n_winners, heard, held, before)
 
-    places: list[tuple[Any, Any, Any]] = [
-        (recoup.privacy.mechanism, values, watched_values),
-        (recoup.privacy.selection, choices, watched_choices),
-    ]
-    for module, _, watched in places:
-        module._opendp = watched
+    mechanism._opendp, mechanism._opendp_selection = watched_values, watched_choices  # type: ignore[assignment]
     try:
         yield heard
     finally:
-        for module, original, _ in places:
-            module._opendp = original
+        mechanism._opendp, mechanism._opendp_selection = values, choices
 
 
 class _Watched:

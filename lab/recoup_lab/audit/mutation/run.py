@@ -47,14 +47,17 @@ OUTCOMES = ("killed", "timeout", "explained", "survived", "not tried")
 TRIED, PARTLY, NOT = "tried", "partly tried", "not tried"
 CHANGED = "changed since it was tried"
 _UNIT = (
-    *(f"privacy/test_{name}" for name in ("price", "ledger", "ledger_file", "ledger_rules", "mechanism", "statement")),
+    *(
+        f"privacy/test_{name}"
+        for name in ("price", "ledger", "ledger_file", "ledger_rules", "mechanism", "selection", "statement")
+    ),
     *(f"transcript/test_{name}" for name in ("context", "continuation", "round", "transcript", "transcript_spending")),
     *(
         f"queries/test_{name}"
         for name in ("base", "cells", "counts", "queries", "query_bounds", "query_json", "simple")
     ),
     *(f"algorithms/test_{name}" for name in ("components", "lloyd", "logistic", "mixture")),
-    *("curator/test_curator", "test_domain", "test_driver"),
+    *("curator/test_curator", "curator/test_rivals", "test_domain", "test_driver"),
     *(f"imported/test_{name}" for name in ("claim", "imported", "refused", "units")),
 )
 TESTS = (

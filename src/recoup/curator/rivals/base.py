@@ -21,9 +21,8 @@ from recoup.domain import Domain
 from recoup.errors import BudgetError, BudgetExceededError, ParameterError
 from recoup.kernels.fixed_point import DROPPED
 from recoup.privacy.ledger import Ledger
-from recoup.privacy.mechanism import Calibration, Laplace, Noise, SecureNoise, SimulatedNoise, checked_noise
+from recoup.privacy.mechanism import Calibration, Laplace, NoisyMax, SecureNoise, SimulatedNoise, checked_noise
 from recoup.privacy.price import as_fraction, rounded_up
-from recoup.privacy.selection import NoisyMax, SecureSelector, Selector, SimulatedSelector
 from recoup.privacy.statement import NOT_PRIVATE, PrivacyStatement
 from recoup.queries.base import Array
 from recoup.transcript.context import Context
@@ -67,15 +66,13 @@ class ChargedNoise:
         ledger: Ledger | None = None,
         run: str = "",
         name: str = "rival",
-        noise: Noise | None = None,
-        selector: Selector | None = None,
+        noise: SecureNoise | SimulatedNoise | None = None,
         on_release: Callable[[int], None] | None = None,
     ) -> None:
         self.context = context
         self._ledger, self._run, self._name, self._on_release = ledger, run, name, on_release
-        self._noise: Noise = SecureNoise() if noise is None else noise
-        self._selector: Selector = SecureSelector() if selector is None else selector
-        self._simulated = self._noise.simulated or self._selector.simulated
+        self._noise = SecureNoise() if noise is None else noise
+        self._simulated = self._noise.simulated
         self._share, self.spent, self._n_releases = Fraction(0), Fraction(0), 0
         self._mechanisms: list[str] = []
 
@@ -104,7 +101,7 @@ class ChargedNoise:
         """Select candidates, all different, with small losses, to each of which a record adds 0 to the sensitivity."""
         mechanism, calibration = NoisyMax(), self.selection(n_winners, share=share)
         self._charge(calibration, share, purpose, mechanism.name)
-        winners = mechanism.release([-int(v) for v in losses], calibration.scale, n_winners, self._selector)
+        winners = mechanism.release([-int(v) for v in losses], calibration.scale, n_winners, self._noise)
         self._finished()
         return winners
 
@@ -205,7 +202,6 @@ def release_model(
         run=uuid.uuid4().hex,
         name=rival.type_name,
         noise=SimulatedNoise(protecting) if simulated else SecureNoise(),
-        selector=SimulatedSelector(protecting) if simulated else SecureSelector(),
         on_release=on_release,
     )
     centers = rival.centers(source, charged, rng)

@@ -14,7 +14,7 @@ domain, which is what the plain mechanism takes. Each record adds an integer fro
 clipped, so that neighbours move all totals in one direction by at most D, exactly, whatever the bound is worth.
 
 **Selection.** The paper samples by exp(score); here OpenDP's exact report noisy max with exponential noise
-(`recoup.privacy.selection`) does it, whose error is never larger at the same price. Removing a winner and selecting
+(`recoup.privacy.mechanism`) does it, whose error is never larger at the same price. Removing a winner and selecting
 again costs a further selection: m survivors cost m times one.
 """
 
