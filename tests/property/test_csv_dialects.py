@@ -83,6 +83,30 @@ def test_another_text_in_one_cell_changes_at_most_one_record(
     assert others(records, place) == others(changed, place)
 
 
+@settings(deadline=None, max_examples=300)
+@given(
+    records=st.lists(st.lists(TEXT | NUMBER, min_size=3, max_size=5).map(tuple), min_size=1, max_size=5),
+    how=WRITERS,
+    chunk=CHUNK,
+    longest=st.integers(8, 24),
+    break_at_the_end=st.booleans(),
+)
+@example([(1, "x" * 12, 2, "y")] * 2, {"lineterminator": "\r\n", "delimiter": ","}, 40, 18, False)
+@example([(1, "x" * 12, 2, "y")] * 2, {"lineterminator": "\r\n", "delimiter": ","}, 19, 18, True)
+@example([(1, "x" * 9, 2, '"')] * 2, {"lineterminator": "\r\n", "delimiter": ","}, 20, 18, False)
+def test_records_together_are_each_as_they_are_alone(
+    records: list, how: dict, chunk: int, longest: int, break_at_the_end: bool
+) -> None:
+    def rows(records: list, chunk: int, break_at_the_end: bool) -> list:
+        content = written(records, how)
+        content = content if break_at_the_end else content.removesuffix(how["lineterminator"].encode())
+        return read(content, chunk=chunk, delimiter=how["delimiter"], longest=longest)
+
+    alone = [rows([record], 1000, True) for record in records]
+    together = rows(records, chunk, break_at_the_end)
+    np.testing.assert_equal(together, [row for found in alone for row in found])
+
+
 # ---- any bytes at all: the kernel against a plain twin, and against itself however its input is divided ----
 
 
@@ -109,7 +133,13 @@ def twin(content: str, dialect: str, longest: int) -> Iterator[list[str]]:
             cell, state = "", "start"
             if ends:
                 record = content[start:i]
-                if not first and sound and record not in ("", "\r") and i - start <= longest and len(cells) == 4:
+                if (
+                    not first
+                    and sound
+                    and record not in ("", "\r")
+                    and len(record.removesuffix("\r")) <= longest
+                    and len(cells) == 4
+                ):
                     yield cells
                 start, cells, sound, first = i + 1, [], True, False
             continue

@@ -24,7 +24,7 @@ def split_records(
     spoilt,  # IN   whether the first record is a later part of one, which is kept out
     delimiter,  # IN   between cells
     one_line,  # IN   whether a record ends with its line even in quotes, which keeps it out
-    longest,  # IN   bytes of a record that is kept
+    longest,  # IN   bytes of a record that is kept, without its line break
     one_record,  # IN   whether to stop after the first
     place,  # IN   (width,) int64: which of the wanted columns each cell is; -1: none
     starts,  # OUT  (wanted, size // width + 1) int32: where the cells of kept records start
@@ -74,7 +74,9 @@ def split_records(
         cell += 1
         if data[i] == _LINE_FEED:
             blank = cell == 1 and end == record
-            if cell == width and not spoilt and not blank and i - record <= longest:
+            # Without its line break, which has two bytes, one, or at the end of a file none.
+            length = i - record - (i > record and data[i - 1] == _RETURN)
+            if cell == width and not spoilt and not blank and length <= longest:
                 n += 1
             record, cell, spoilt = i + 1, 0, False
         state = AT_START

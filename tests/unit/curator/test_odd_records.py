@@ -128,6 +128,22 @@ def test_whether_a_long_line_is_read_depends_on_its_own_length_alone(
             np.testing.assert_array_equal(rows[np.isfinite(rows)], [1, 3])
 
 
+@pytest.mark.parametrize("chunk", [200, 20, 21, 22, 23])
+@pytest.mark.parametrize("text", ["x" * 16, '"' + "x" * 14 + '"'])
+def test_a_record_just_as_long_as_allowed_counts_wherever_it_stands(
+    text: str, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_cells, "CSV_RECORD_BYTES", 20)
+    monkeypatch.setattr(csv_cells, "CSV_CHUNK_BYTES", chunk)
+    path, long, other = tmp_path / "t.csv", f"0.1,{text}", "0.9,b"
+    for records in ([long], [long, other], [other, long], [other, long, long, other], [long + "x", long]):
+        for line_break in ("\n", "\r\n"):
+            for last in ("", line_break):
+                path.write_bytes((line_break.join(["x,t", *records]) + last).encode())
+                expected = [float(record[:3]) for record in records if len(record) <= 20]
+                assert gather(open_table(path, ["x"])).ravel().tolist() == expected
+
+
 def test_bytes_that_are_not_text_are_missing(tmp_path: Path, caplog: Any, capfd: Any) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(b'a,b,note\n1,2,\xff\xfe\n\xff,4,\xc3\n5,6,"\xe9,\xff"\n')

@@ -81,6 +81,16 @@ def quoted_csv(rows: Array, texts: Mapping[int, str]) -> bytes:
     return out.getvalue().encode()
 
 
+# With the numbers that `windows_csv` writes beside it, of as many bytes as a record may have.
+LONGEST_TEXT: Final = "a" * ((1 << 20) - len("0.5,,2.0"))
+
+
+def windows_csv(rows: Array, text: str, after: Array) -> bytes:
+    """A CSV file whose lines end with two bytes and the last one with none: some records, one with a text, and more."""
+    before, behind = ([f"{a!r},a text,{b!r}" for a, b in some.tolist()] for some in (rows, after))
+    return "\r\n".join([f"{NAMES[0]},note,{NAMES[1]}", *before, f"0.5,{text},2.0", *behind]).encode()
+
+
 def csv_of(rows: Array, odd: Mapping[int, bytes]) -> bytes:
     """A CSV file of some records, with odd lines before those of some numbers."""
     lines = [",".join(NAMES).encode()]

@@ -27,12 +27,14 @@ from recoup_lab.audit.attacks.files import (
     FILE_ROWS,
     FILES,
     FRAMES,
+    LONGEST_TEXT,
     NAMED_BOX,
     NAMES,
     ODD_LINES,
     TEXTS,
     csv_of,
     quoted_csv,
+    windows_csv,
 )
 from recoup_lab.audit.attacks.sampler import Draw, Heard, listening
 from recoup_lab.audit.attacks.subjects import (
@@ -74,6 +76,7 @@ def attack(effort: Effort) -> Iterator[Finding]:
         yield _on_files(effort, kind, write)
     yield _on_odd_records(effort, "CSV with odd lines", ODD_LINES, csv_of, "lines")
     yield _on_odd_records(effort, "CSV with texts in quotes", TEXTS, quoted_csv, "rfc4180")
+    yield _on_the_longest_record(effort)
     yield _on_undeclared(effort)
 
 
@@ -186,6 +189,25 @@ def _on_odd_records(
                     unequal = unequal or _unequal(heard, where)
                     worst = max(worst, _Worst(_share_of_claim(heard, terms), where))
     return _finding(target, tries, worst, unequal)
+
+
+def _on_the_longest_record(effort: Effort) -> Finding:
+    """One record more after one that is just as long as may be, which is no longer the last then."""
+    terms, worst, tries, unequal = Terms(domain=NAMED_BOX), _Worst(Fraction(0), "none"), 0, ""
+    lloyd = next(subject for subject in subjects() if subject.name == "kmeans-lloyd")
+    rows = ordinary_table(BOX, 20, effort.rng(10))
+    with tempfile.TemporaryDirectory(prefix="recoup-audit-") as folder:
+        path = Path(folder) / "table.csv"
+        for more in range(3):
+            heard = []
+            for after in (rows[:0], np.array([BOX.low])):
+                path.write_bytes(windows_csv(rows, LONGEST_TEXT + "x" * more, after))
+                heard.append(_draws(lloyd, path, terms, effort.seed))
+            where = f"after one of 1 MiB and {more} bytes"
+            tries += 1
+            unequal = unequal or _unequal(heard, where)
+            worst = max(worst, _Worst(_share_of_claim(heard, terms), where))
+    return _finding("CSV with a record as long as may be", tries, worst, unequal)
 
 
 def _on_undeclared(effort: Effort) -> Finding:

@@ -24,7 +24,7 @@ from recoup.errors import UnreadableFileError
 from recoup.kernels.csv import AT_START, copy_cells, split_records
 
 CSV_CHUNK_BYTES = 4 << 20
-# A fixed limit, so that whether a record is read never depends on those around it.
+# A fixed limit, without the line break, so that whether a record is read never depends on those around it.
 CSV_RECORD_BYTES = 1 << 20
 _NUMBER: Final = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _OTHER_KINDS: Final = {
@@ -90,7 +90,7 @@ def header_then_bytes(stream: BinaryIO, form: Form) -> Iterator[bytes]:
     for chunk in chunks:
         start = (start + chunk).lstrip(b"\r\n")
         end = _scan(start, form, one_record=True)[1]
-        if end or len(start) > CSV_RECORD_BYTES:
+        if end or _too_long(start):
             yield start[: end - 1] if end else b""
             yield start[end:]
             break
@@ -121,9 +121,14 @@ def numbers_of(chunks: Iterator[bytes], form: Form, width: int, wanted: Sequence
             yield _numbers(data, cells, first, min(first + rows, cells.n_records))
         rest, state = data[cells.end :], AT_START
         # Of a record that is too long, all that counts is where it ends.
-        spoilt = len(rest) > CSV_RECORD_BYTES or (spoilt and cells.end == 0)
+        spoilt = _too_long(rest) or (spoilt and cells.end == 0)
         if spoilt:
             rest, state = b"", cells.state
+
+
+def _too_long(unfinished: bytes) -> bool:
+    # What may be the first half of a line break is none of the record.
+    return len(unfinished) - unfinished.endswith(b"\r") > CSV_RECORD_BYTES
 
 
 class _Cells(NamedTuple):
