@@ -100,10 +100,10 @@ import numpy as np
 import recoup
 from recoup import demo, demo_page
 from recoup.demo import gaussian_blobs
-from recoup.inference import choose, simulate
+from recoup.inference import choose, intervals
 from recoup.report.write import write_report
 
-choose._DRAWS = simulate._DRAWS = 9  # enough for a level of 0.9
+choose._DRAWS = intervals._DRAWS = 9  # enough for a level of 0.9
 
 result = demo.compare(gaussian_blobs(n_records=400), n_fits=1, methods={})
 shown = demo.figures(result)

@@ -2,14 +2,12 @@
 
 The rule is the gap statistic (Tibshirani, Walther and Hastie): the log loss is compared with that of uniform points in
 a box along the data's principal axes, which have no clusters; the number of clusters is the smallest whose gap is
-within one standard error of the largest. Unlike rules on the curve's shape alone it can answer 1. It knows nothing of
-the noise of the release, so with the transcript at hand its answer is lowered to what can be told apart, and it is
-called conclusive only where it need not be and the curve has a bend.
+within one standard error of the largest. Unlike rules on the curve's shape alone it can answer 1.
 
-Noise makes clusters of its own: inferred data falls into more of them than the records have. So each cluster must hold
-more records than the noise of its counts would explain, and the clusters must be worth more than in worlds that are
-known to have one less, or only one: there each cluster is a plain box, released with the same queries and noise and
-inferred again. Where one cluster is suggested, a world of two must have shown, or their absence means nothing.
+But noise makes clusters of its own. So with the transcript at hand each cluster must hold more records than the noise
+of its counts would explain, and the clusters must be worth more than in worlds that are known to have one less, or only
+one: there each cluster is a plain box, released with the same queries and noise and inferred again. Where one cluster
+is suggested, a world of two must have shown, or their absence means nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from recoup._validate import whole_number
 from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.inference.inferred import InferredDataset
-from recoup.inference.simulate import draws_for, error_at, one_transcript, over_simulated
+from recoup.inference.intervals import draws_for, error_at, one_transcript, over_simulated
 from recoup.kernels.weighted_kmeans import Clustering, weighted_inertia, weighted_kmeans
 from recoup.maxent.measure import weighted_quantile
 from recoup.maxent.sizes import Clusters, WeightedPoints, sizes_by_counts
@@ -38,6 +36,7 @@ _TAIL = 0.005  # of the weight on either side that a range leaves out: inferred 
 _RESTARTS, _REFERENCE_RESTARTS = 8, 2
 _REFERENCES, _REFERENCE_POINTS = 10, 2_000
 _SMALLEST = 1e-12  # of the loss of one cluster: below this a loss is zero
+_TINY = 1e-300  # a loss of nothing at all
 _SMALLEST_RANGE, _LARGEST_RANGE = 8, 20
 _DRAWS, _LEVEL_OF_DRAWS = 19, 0.95  # the curve is looked at, not read off
 _WORLD_DRAWS, _WORLD_RESTARTS, _BOX_POINTS = 10, 4, 4_000
@@ -96,10 +95,10 @@ def suggest_clusters(
         inferred: a data set with more than k_max points.
         k_max: the largest number of clusters to look at; by default 8, or somewhat more than the transcript's.
         transcript: what the data was inferred from. With it the intervals hold the noise of the release, by simulated
-            transcripts as in `intervals`, and the suggestion is held against them; without it they hold only the spread
-            of the loss between samples of as many records, and no suggestion is conclusive.
-        domain: scales each column to [-1, 1] by its bounds, where there is no transcript, whose domain is used.
-            Without either, each column is divided by half the range of its inner 99 % of the weight.
+            transcripts, and the suggestion is held against them; without it they hold only the spread of the loss
+            between samples of as many records, and no suggestion is conclusive.
+        domain: without a transcript, scales each column to [-1, 1] by its bounds. Without either, each column is
+            divided by half the range of its inner 99% of the weight.
         level: the wanted coverage of the intervals.
         n_draws: simulated transcripts of the intervals; by default 19, or as many as a level above 0.95 needs.
         random_state: harmless randomness; by default the seed by which the report reads.
@@ -108,8 +107,7 @@ def suggest_clusters(
         The curve and the suggestion, with what it is worth.
 
     Guarantees: reads nothing but its arguments, so it costs no privacy. How often a conclusive suggestion is right is
-    measured, not proved (`docs/intervals.md`). The curve speaks of the inferred data, which is smoother than the
-    records: where clusters are tight, the records' own loss is below it.
+    measured (`docs/intervals.md`). Where clusters are tight, the records' own loss is below the curve.
 
     >>> from recoup import InferredDataset
     >>> rng = np.random.default_rng(0)
@@ -123,11 +121,10 @@ def suggest_clusters(
         if domain is not None and domain != transcript.context.domain:
             raise ParameterError("domain is another than the transcript's: leave one of the two out.")
         domain = transcript.context.domain
-    k_max = range_for(_asked(transcript)) if k_max is None else whole_number(k_max, "k_max")
-    usual = n_draws is None
-    n_draws = draws_for(level, n_draws)
-    if usual and level <= _LEVEL_OF_DRAWS:
-        n_draws = _DRAWS
+    asked = 1 if transcript is None else transcript.algorithm.get("n_clusters", 1)
+    k_max = range_for(asked if isinstance(asked, int) else 1) if k_max is None else whole_number(k_max, "k_max")
+    enough = draws_for(level, n_draws)
+    n_draws = _DRAWS if n_draws is None and level <= _LEVEL_OF_DRAWS else enough
     kept = inferred.weights > 0
     points, weights = inferred.points[kept], inferred.weights[kept]
     if len(points) <= k_max:
@@ -135,20 +132,28 @@ def suggest_clusters(
             f"the inferred data has {len(points)} points, too few for k_max={k_max}: lower it, or infer by "
             '"maxent", which gives data with a spread.'
         )
-    rng = generator(random_state)
-    data = WeightedPoints(_by_range(points, weights) if domain is None else domain.to_unit(points), weights)
+    if domain is None:
+        low, high = _ranges(points, weights)
+        half = (high - low) / 2.0
+        points = (points - (low + high) / 2.0) / np.where(half > 0, half, 1.0)
+    else:
+        points = domain.to_unit(points)
+    rng, data = generator(random_state), WeightedPoints(points, weights)
     clusterings = [_cluster(data, k, _RESTARTS, rng) for k in range(1, k_max + 1)]
     loss = np.array([clustering.inertia for clustering in clusterings])
     gap, gap_error = _gaps(data, loss, rng)
-    suggested = _suggestion(gap, gap_error)
+    top = int(np.argmax(gap))
+    suggested = 1 + int(np.nonzero(gap >= gap[top] - gap_error[top])[0][0])
     if transcript is None:
         log_error = _sampling_error(data, clusterings, level)
-        outcome, sentence = _unjudged(suggested)
+        outcome: Outcome = "not conclusive"
+        best = f"{_counted(suggested)} would fit the inferred data best"
+        sentence = f"Not conclusive: {best}, which was not held against the noise of the release."
     else:
-        log_error = _release_error(transcript, data, clusterings, n_draws, level, rng)
-        noise, best = AgainstNoise(transcript, data, clusterings, rng), suggested
-        suggested = noise.most_told_apart(best)
-        bends = suggested == best and int(np.argmax(gap)) < k_max - 1
+        noise, by_gap = AgainstNoise(transcript, data, clusterings, rng), suggested
+        log_error = noise.log_errors(n_draws, level)
+        suggested = noise.most_distinct(by_gap)
+        bends = suggested == by_gap and top < k_max - 1
         no_more = bends and (suggested > 1 or noise.two_would_show())
         outcome, sentence = _judged(suggested, no_more, k_max)
     return ClusterCurve(
@@ -165,18 +170,8 @@ def suggest_clusters(
 
 
 def range_for(n_clusters: int) -> int:
-    """The largest number of clusters to look at where this many were asked for.
-
-    >>> range_for(3), range_for(12)
-    (8, 15)
-    """
+    """The largest number of clusters to look at where this many were asked for: 8 for 3, 15 for 12."""
     return min(max(_SMALLEST_RANGE, n_clusters + max(3, n_clusters // 4)), _LARGEST_RANGE)
-
-
-def _asked(transcript: Transcript | None) -> int:
-    """How many clusters a transcript was made for; 1 where that is not known."""
-    asked = 1 if transcript is None else transcript.algorithm.get("n_clusters", 1)
-    return asked if isinstance(asked, int) else 1
 
 
 def _judged(suggested: int, no_more: bool, k_max: int) -> tuple[Outcome, str]:
@@ -184,27 +179,15 @@ def _judged(suggested: int, no_more: bool, k_max: int) -> tuple[Outcome, str]:
     if no_more:
         more = "more of the kind" if suggested > 1 else "two"
         return "conclusive", f"{_counted(suggested)}: {more} would have shown."
-    if suggested == k_max > 1:
-        return "at least", f"At least {_counted(suggested)}: no larger number was tried."
     if suggested > 1:
-        return "at least", f"At least {_counted(suggested)}: more can neither be told from noise nor ruled out."
+        unknown = "more can neither be told from noise nor ruled out"
+        more = "no larger number was tried" if suggested == k_max else unknown
+        return "at least", f"At least {_counted(suggested)}: {more}."
     return "not conclusive", "Not conclusive: several clusters can neither be told from noise nor ruled out."
-
-
-def _unjudged(suggested: int) -> tuple[Outcome, str]:
-    """And one of inferred data alone."""
-    best = f"{_counted(suggested)} would fit the inferred data best"
-    return "not conclusive", f"Not conclusive: {best}, which was not held against the noise of the release."
 
 
 def _counted(k: int) -> str:
     return f"{k} {'cluster' if k == 1 else 'clusters'}"
-
-
-def _by_range(points: Array, weights: Array) -> Array:
-    low, high = _ranges(points, weights)
-    half = (high - low) / 2.0
-    return np.asarray((points - (low + high) / 2.0) / np.where(half > 0, half, 1.0))
 
 
 def _ranges(points: Array, weights: Array) -> tuple[Array, Array]:
@@ -221,45 +204,20 @@ def _cluster(
 
 
 def _sampling_error(data: WeightedPoints, clusterings: Sequence[Clustering], level: float) -> Array:
-    """Half the width of the interval of a log loss, between samples of Poisson size with these expected weights.
-
-    With the centres held, the loss is a sum over records; that they would move is of second order at an optimum.
-    """
+    """Half the widths of intervals of log losses, between samples of Poisson size; centres move in second order."""
     errors = []
     for clustering in clusterings:
         distances = np.min([((data.points - center) ** 2).sum(axis=1) for center in clustering.centers], axis=0)
-        deviation = np.sqrt((data.weights * distances**2).sum())
-        errors.append(deviation / max(clustering.inertia, 1e-300) if deviation > 0 else 0.0)
+        errors.append(np.sqrt((data.weights * distances**2).sum()) / max(clustering.inertia, _TINY))
     return np.asarray(norm.ppf((1.0 + level) / 2.0) * np.array(errors))
-
-
-def _release_error(
-    transcript: Transcript,
-    data: WeightedPoints,
-    clusterings: Sequence[Clustering],
-    n_draws: int,
-    level: float,
-    rng: np.random.Generator,
-) -> Array:
-    """The same from transcripts simulated on the inferred data, which hold the noise and the bias of inference."""
-
-    def log_losses(data: WeightedPoints, stream: np.random.Generator) -> Array:
-        losses = [weighted_inertia(data.points, data.weights, clustering.centers) for clustering in clusterings]
-        return np.log(np.maximum(losses, 1e-300))
-
-    true = log_losses(data, rng)
-    return error_at(np.stack(over_simulated(transcript, data, "maxent", log_losses, n_draws, rng)) - true, level)
 
 
 def _gaps(data: WeightedPoints, loss: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """The gap of each number of clusters, and the standard error of its reference."""
     points, weights = data
-    mean = np.average(points, axis=0, weights=weights)
-    covariance = np.atleast_2d(np.cov(points.T, aweights=weights, ddof=0))
-    axes = np.linalg.eigh(covariance)[1]
-    low, high = _ranges((points - mean) @ axes, weights)
-    ones = np.ones(_REFERENCE_POINTS)
-    logs = []
+    axes = np.linalg.eigh(np.atleast_2d(np.cov(points.T, aweights=weights, ddof=0)))[1]
+    low, high = _ranges((points - np.average(points, axis=0, weights=weights)) @ axes, weights)
+    ones, logs = np.ones(_REFERENCE_POINTS), []
     for _ in range(_REFERENCES):
         reference = WeightedPoints(rng.uniform(low, high, size=(_REFERENCE_POINTS, points.shape[1])), ones)
         losses = [_cluster(reference, k, _REFERENCE_RESTARTS, rng).inertia for k in range(1, len(loss) + 1)]
@@ -275,48 +233,51 @@ def _log_shares(loss: Array) -> Array:
     return np.asarray(np.log(np.maximum(loss / loss[0], _SMALLEST)))
 
 
-def _suggestion(gap: Array, error: Array) -> int:
-    best = int(np.argmax(gap))
-    return 1 + int(np.nonzero(gap >= gap[best] - error[best])[0][0])
-
-
-# ---------------------------------------------------------------- held against noise
-
-
 @dataclass(frozen=True, slots=True)
 class AgainstNoise:
     """Holds numbers of clusters against the noise of a release, by counts and by simulated releases."""
 
     transcript: Transcript  # what was released
     data: WeightedPoints  # what was inferred from it, in the unit domain
-    clusterings: Sequence[Clustering]  # of the data, into 1, 2, ... clusters.
+    clusterings: Sequence[Clustering]  # of the data, into 1, 2, ... clusters
     rng: np.random.Generator  # harmless randomness
 
-    def most_told_apart(self, wanted: int) -> int:
+    def log_errors(self, n_draws: int, level: float) -> Array:
+        """Half the widths of intervals of log losses, which hold the noise and the bias of inference."""
+
+        def log_losses(data: WeightedPoints, stream: np.random.Generator) -> Array:
+            losses = [weighted_inertia(*data, clustering.centers) for clustering in self.clusterings]
+            return np.log(np.maximum(losses, _TINY))
+
+        true = log_losses(self.data, self.rng)
+        drawn = over_simulated(self.transcript, self.data, "maxent", log_losses, n_draws, self.rng)
+        return error_at(np.stack(drawn) - true, level)
+
+    def most_distinct(self, wanted: int) -> int:
         """The largest number of clusters, at most as many as wanted, that noise would not have made."""
         for k in range(wanted, 1, -1):
             sizes = sizes_by_counts(self.transcript.rounds, Clusters(self.clusterings[k - 1].centers, self.data))
-            if not (sizes.real | np.isinf(sizes.deviations)).all():
-                continue
+            real = (sizes.real | np.isinf(sizes.deviations)).all()
             # One box too: boxes that meet, as in a table without clusters, are no good likeness of what they came from.
-            if all(
-                _gain(self.clusterings[n - 1], self.clusterings[k - 1]) > self._limit(n, k) for n in sorted({k - 1, 1})
-            ):
+            if real and all(self._gain(n, k) > self._limit(n, k) for n in sorted({k - 1, 1})):
                 return k
         return 1
 
     def two_would_show(self) -> bool:
         """Whether two tight clusters in the place of the data would have shown, and do not."""
-        limit = self._limit(1, 2)
-        if _gain(self.clusterings[0], self.clusterings[1]) > limit:
+        limit, centers = self._limit(1, 2), self.clusterings[1].centers
+        if self._gain(1, 2) > limit:
             return False
-        shown = self._gains(_clumps(self.data, self.clusterings[1]), 1, 2) > limit
-        return bool(shown.mean() >= _SHOWN)
+        middles = centers[Clusters(centers, self.data).labels]
+        tight = WeightedPoints(middles + _TIGHTER * (self.data.points - middles), self.data.weights)
+        return bool((self._gains(tight, 1, 2) > limit).mean() >= _SHOWN)
+
+    def _gain(self, fewer: int, more: int) -> float:
+        return _gain(self.clusterings[fewer - 1], self.clusterings[more - 1])
 
     def _limit(self, fewer: int, more: int) -> float:
         """The most that a world of fewer clusters would gain from more of them by chance."""
-        domain = self.transcript.context.domain
-        gains = self._gains(_boxes(domain, self.data, self.clusterings[fewer - 1], self.rng), fewer, more)
+        gains = self._gains(self._boxes(fewer), fewer, more)
         spread = np.std(gains, ddof=1) * np.sqrt(1.0 + 1.0 / len(gains))
         return float(np.mean(gains) + _DEVIATIONS * spread)
 
@@ -330,30 +291,21 @@ class AgainstNoise:
 
         return np.array(over_simulated(self.transcript, world, "maxent", work, _WORLD_DRAWS, self.rng))
 
+    def _boxes(self, k: int) -> WeightedPoints:
+        """Each of k clusters as uniform points in a box along its principal axes, of its size, mean and covariance."""
+        clusters = Clusters(self.clusterings[k - 1].centers, self.data)
+        sizes, points, weights = clusters.sizes, [], []
+        for i in np.flatnonzero(sizes > 0):
+            inside, mass = (values[clusters.labels == i] for values in self.data)
+            n = max(2, round(_BOX_POINTS * sizes[i] / sizes.sum()))
+            mean = np.average(inside, axis=0, weights=mass)
+            variances, axes = np.linalg.eigh(((inside - mean).T * mass) @ (inside - mean) / mass.sum())
+            half = np.sqrt(3.0 * np.maximum(variances, 0.0))
+            points.append(mean + self.rng.uniform(-half, half, size=(n, len(half))) @ axes.T)
+            weights.append(np.full(n, sizes[i] / n))
+        return WeightedPoints(self.transcript.context.domain.clip(np.concatenate(points)), np.concatenate(weights))
+
 
 def _gain(fewer: Clustering, more: Clustering) -> float:
     """By how much the log of the loss falls."""
-    tiny = 1e-300
-    return float(np.log(max(fewer.inertia, tiny)) - np.log(max(more.inertia, tiny)))
-
-
-def _boxes(domain: Domain, data: WeightedPoints, clustering: Clustering, rng: np.random.Generator) -> WeightedPoints:
-    """Each cluster as uniform points in a box along its principal axes, with its size, mean and covariance."""
-    clusters = Clusters(clustering.centers, data)
-    sizes = clusters.sizes
-    points, weights = [], []
-    for k in np.flatnonzero(sizes > 0):
-        inside, mass = data.points[clusters.labels == k], data.weights[clusters.labels == k]
-        n = max(2, round(_BOX_POINTS * sizes[k] / sizes.sum()))
-        mean = np.average(inside, axis=0, weights=mass)
-        variances, axes = np.linalg.eigh(((inside - mean).T * mass) @ (inside - mean) / mass.sum())
-        half = np.sqrt(3.0 * np.maximum(variances, 0.0))
-        points.append(mean + rng.uniform(-half, half, size=(n, len(half))) @ axes.T)
-        weights.append(np.full(n, sizes[k] / n))
-    return WeightedPoints(domain.clip(np.concatenate(points)), np.concatenate(weights))
-
-
-def _clumps(data: WeightedPoints, clustering: Clustering) -> WeightedPoints:
-    """The data with each point closer to the centre of its cluster."""
-    middles = clustering.centers[Clusters(clustering.centers, data).labels]
-    return WeightedPoints(middles + _TIGHTER * (data.points - middles), data.weights)
+    return float(np.log(max(fewer.inertia, _TINY)) - np.log(max(more.inertia, _TINY)))

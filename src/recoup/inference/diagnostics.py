@@ -2,9 +2,8 @@
 
 The noise of every answer is known, so the probability of each residual is too. Inference that follows the noise only
 makes residuals smaller, so what is rare for noise is rarer still for a residual. Next to the probability stands how
-much it matters. Residuals of sums, added up over the cells of a cluster and divided by its records, tell how far the
-measured mean lies from the inferred one; residuals of counts tell how many records are missing. An answer of another
-kind tells which part of it is not explained.
+much it matters: residuals of sums, added up over the cells of a cluster and divided by its records, tell how far the
+measured mean lies from the inferred one; residuals of counts tell how many records are missing.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ ABSOLUTE_NOISE = {"laplace": (1.0, 1.0), "gaussian": (sqrt(2 / pi), sqrt(1 - 2 /
 _WIDTH = 3.0  # standard deviations: one block in several hundred would be outside by chance
 _TILTS = np.linspace(0.02, 0.98, 25)  # of Chernoff's bound, as parts of the largest that the widest noise allows
 _PART_OF_SPREAD = 0.02  # of a cluster, in a column: a centre that is off by less is as good
-_PART_OF_RANGE = 0.0005  # of a column's declared width, where a cluster has no spread
-_UNIT_WIDTH = 2.0  # of a column, in the unit domain
+_SMALLEST_SHIFT = 0.001  # of a column, which is 2 wide in the unit domain, where a cluster has no spread
 _PART_OF_SIZE = 0.1  # of a cluster
 _SMALLEST = 0.1  # of an equal part of the records: what is missing in a smaller cluster is held against this
 _PART_OF_ANSWER = 0.1
@@ -140,14 +138,8 @@ def fit_of_blocks(transcript: Transcript, points: Array, weights: Array) -> Iter
             yield BlockFit(residual.round, block.name, block.size, value, max(0.0, mean - width), mean + width)
 
 
-# ---------------------------------------------------------------- what is not noise
-
-
 def log_probability_of_sum(residuals: Array, scales: Array, law: str) -> Array:
-    """Log of a bound on the probability that the sums of (n, d) noises over n are, on either side, this far from 0.
-
-    Exact for one value and for Gaussian noise, else Chernoff's bound; at most 0.
-    """
+    """Log of Chernoff's bound on the probability of sums of (n, d) noises this far from 0; exact where it can be."""
     distance = np.abs(residuals.sum(axis=0))
     if law == "gaussian":
         return np.asarray(np.minimum(np.log(2.0) + log_ndtr(-distance / np.sqrt((scales**2).sum(axis=0))), 0.0))
@@ -169,28 +161,21 @@ def log_probability_of_size(residuals: Array, scales: Array, law: str) -> Array:
 
 
 class Misfit(NamedTuple):
-    """One comparison of an answer with what the inferred data say.
-
-    Means are in the unit domain, sizes in records; of a whole answer, `measured` is the part of it that is not
-    explained, and `inferred` is 0.
-    """
+    """One comparison of an answer with what the inferred data say."""
 
     kind: Literal["column", "size", "round"]
     round: int
     block: str
     column: int | None
     cluster: int | None
-    measured: float
+    measured: float  # a mean of the unit domain, a number of records, or the part of an answer that is not explained
     inferred: float
     log_probability: float  # of so large a residual, if there is nothing but noise
     importance: float  # 1 and more matters
 
 
 def misfits_of(context: Context, number: int, answered: Round, expected: Array, clusters: Clusters) -> Iterator[Misfit]:
-    """Compare what a round measured with the answer of the inferred data, or a prediction.
-
-    Counts in cells by cluster, sums by cluster and column, histograms by column, answers of other kinds by block.
-    """
+    """Compare a round with what is expected of it: counts by cluster, sums also by column, other answers by block."""
     query, residuals = answered.query, answered.noisy - expected
     if voronoi := as_cells(query):
         cells = voronoi.cells(clusters.points)
@@ -273,7 +258,7 @@ def _of_histogram(
 
 
 def _shift_that_matters(variance: Array) -> Array:
-    return np.maximum(_PART_OF_SPREAD * np.sqrt(variance), _PART_OF_RANGE * _UNIT_WIDTH)
+    return np.maximum(_PART_OF_SPREAD * np.sqrt(variance), _SMALLEST_SHIFT)
 
 
 def _of_blocks(context: Context, number: int, answered: Round, residuals: Array) -> Iterator[Misfit]:

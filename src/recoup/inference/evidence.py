@@ -100,9 +100,8 @@ def evidence_of(transcripts: Transcript | Sequence[Transcript]) -> Evidence:
         transcripts = [transcripts]
     if isinstance(transcripts, str | bytes) or not isinstance(transcripts, Sequence):
         raise ParameterError(f"transcript is a {type(transcripts).__name__}: give a recoup.Transcript or a list.")
-    for item in transcripts:
-        if not isinstance(item, Transcript):
-            raise ParameterError(f"the list holds a {type(item).__name__}: give transcripts of one data set.")
+    for other in (item for item in transcripts if not isinstance(item, Transcript)):
+        raise ParameterError(f"the list holds a {type(other).__name__}: give transcripts of one data set.")
     if not transcripts:
         raise ParameterError("the list of transcripts is empty: give at least one.")
     privacy = joint_privacy(transcripts)  # which refuses different terms
@@ -148,15 +147,26 @@ def joint_privacy(transcripts: Sequence[Transcript]) -> PrivacyStatement:
     """
     if len(transcripts) == 1:
         return transcripts[0].privacy
-    _check_same_terms(transcripts)
+    first = transcripts[0]
+    for i, item in enumerate(transcripts[1:], start=2):
+        if item.context.domain.to_json() != first.context.domain.to_json():
+            raise ParameterError(
+                f"transcripts 1 and {i} have different domains (columns, bounds or shape): one inferred data set "
+                "cannot answer both. Release them over the same domain."
+            )
+        for one, other in ((first.context.unit, item.context.unit), (first.neighbours, item.neighbours)):
+            if one != other:
+                raise ParameterError(f"transcripts 1 and {i} have different neighbours: {one} and {other}.")
+    rounds = [(r.noisy.tobytes(), str(r.query.to_json())) for item in transcripts for r in item.rounds]
+    if len(set(rounds)) < len(rounds):
+        raise ParameterError("the same round is given twice: it would count as two answers with independent noise.")
     return PrivacyStatement.together([item.privacy for item in transcripts])
 
 
 def privacy_of(transcript: Transcript, inferred: InferredDataset | None) -> PrivacyStatement:
     """The privacy statement of a result: of its transcript and of everything that the inferred data was made from.
 
-    Data that was made from other transcripts alone adds what those promise. Data of which nothing is known, as in a
-    file of an older Recoup, adds only whether its noise was simulated.
+    Data of which nothing is known, as in a file of an older Recoup, adds only whether its noise was simulated.
     """
     own = result = transcript.privacy
     if inferred is None:
@@ -179,19 +189,3 @@ def fingerprint(transcript: Transcript) -> str:
     """By what inferred data knows a transcript that it was made from: a hash of its noisy answers, which are public."""
     answers = b"".join(answered.noisy.astype("<f8").tobytes() for answered in transcript.rounds)
     return f"sha256:{hashlib.sha256(answers).hexdigest()}"
-
-
-def _check_same_terms(transcripts: Sequence[Transcript]) -> None:
-    first = transcripts[0]
-    for i, item in enumerate(transcripts[1:], start=2):
-        if item.context.domain.to_json() != first.context.domain.to_json():
-            raise ParameterError(
-                f"transcripts 1 and {i} have different domains (columns, bounds or shape): one inferred data set "
-                "cannot answer both. Release them over the same domain."
-            )
-        for one, other in ((first.context.unit, item.context.unit), (first.neighbours, item.neighbours)):
-            if one != other:
-                raise ParameterError(f"transcripts 1 and {i} have different neighbours: {one} and {other}.")
-    rounds = [(r.noisy.tobytes(), str(r.query.to_json())) for item in transcripts for r in item.rounds]
-    if len(set(rounds)) < len(rounds):
-        raise ParameterError("the same round is given twice: it would count as two answers with independent noise.")

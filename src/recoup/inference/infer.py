@@ -69,25 +69,22 @@ def infer(
             other rounds than those of DP-KMEANS a sampler on the support of that measure; or "consistency", the last
             round's means after all rounds were made to agree on their totals (DP-KMEANS); or one of your own.
         random_state: harmless randomness; by default the seed by which the commands and the report read.
-        n_points: points of the support ("maxent"); by default as many as the transcript's algorithm asks for, which is
-            10,000 for most.
+        n_points: points of the support ("maxent"); by default what the algorithm asks for, 10,000 for most.
         n_steps: steps of a chain ("mcmc"); the paper uses 30,000.
         proposal_variance: the paper's delta ("mcmc").
-        n_chains: independent chains, in parallel; the best-scoring data set of all of them is returned. The first
-            starts where the paper's does, the others far from it, so that R-hat means something ("mcmc").
-        target_scale: by what a difference between a released value and that of a data set is divided: "one", as the
-            paper prints its acceptance, without a scale; "noise", the released noise scale, which makes the target the
-            likelihood. "auto" is the sharper one, which was measured to be better: "one", unless all noise scales of
-            DP-KMEANS are below 1; "noise" for other rounds, which have no other ("mcmc").
+        n_chains: independent chains, in parallel, of which the best-scoring data set is returned. The first starts
+            where the paper's does, the others far from it, so that R-hat means something ("mcmc").
+        target_scale: what differences from released values are divided by: "one", as the paper prints its acceptance;
+            "noise", the released noise scale, which makes the target the likelihood. "auto" is the sharper one, which
+            was measured to be better: "one", unless all noise scales of DP-KMEANS are below 1; "noise" for other
+            rounds, which have no other ("mcmc").
         correction: the density q of the acceptance: "component", of the component that a record was drawn from, as the
             paper prints it; "mixture", of the whole mixture. DP-KMEANS only ("mcmc").
-        raw: use the noisy values as released as target and weights, instead of consistent ones. DP-KMEANS only
-            ("mcmc").
+        raw: aim at the noisy values as released, instead of consistent ones. DP-KMEANS only ("mcmc").
         on_progress: called with (steps done, steps in all) ("mcmc").
         warn: whether to warn (`recoup.errors.PostprocessDeclined`) where the transcript's algorithm finds what was
-            released too weak to infer from. It is inferred all the same; an estimator with postprocess="auto" would
-            have kept the algorithm's own answer. And (`recoup.errors.DoubtfulResult`) where the verdict on the inferred
-            data is doubtful.
+            released too weak to infer from, though it is inferred; and (`recoup.errors.DoubtfulResult`) where the
+            verdict on the inferred data is doubtful.
 
     Returns:
         Weighted points in the user's units, with diagnostics and a verdict.
@@ -139,11 +136,10 @@ def _target_scale(evidence: Evidence, target_scale: str, correction: str, raw: b
     if _has_means_alone(evidence):
         largest = max((float(r.scales.max()) for r in evidence.rounds), default=1.0)
         return "noise" if target_scale == "noise" or (target_scale == "auto" and largest < 1) else "one"
-    asked = {"raw": raw, "target_scale": target_scale == "one", "correction": correction == "mixture"}
-    for name in (name for name, given in asked.items() if given):
-        raise ParameterError(
-            f"{name} is for one transcript of DP-KMEANS, which the paper's sampler reads: leave it out."
-        )
+    for name, given in (("raw", raw), ("target_scale", target_scale == "one"), ("correction", correction == "mixture")):
+        if given:
+            only = "one transcript of DP-KMEANS, which the paper's sampler reads"
+            raise ParameterError(f"{name} is for {only}: leave it out.")
     return "noise"
 
 
@@ -183,9 +179,9 @@ def _maximum_entropy(evidence: Evidence, rng: np.random.Generator, asked: Settin
     """A maximum-entropy measure with its certificate; no solution means that there was nothing to explain."""
     measure, seconds = _measure(evidence, rng, asked.n_points)
     quality = {}
-    if (solution := measure.solution) is not None:
-        names = ("converged", "gap", "gap_per_row")
-        quality = {name: getattr(solution, name) for name in names} | {"n_iterations": solution.n_steps}
+    if (end := measure.solution) is not None:
+        quality = {"converged": end.converged, "gap": end.gap, "gap_per_row": end.gap_per_row}
+        quality |= {"n_iterations": end.n_steps}
     return Fit(measure.points, measure.weights, seconds, quality)
 
 

@@ -74,7 +74,7 @@ class InferredDataset:
         return self.points[rng.choice(len(self.points), size=n, p=share)]
 
     def to_arrow(self) -> Any:
-        """An Arrow table: one column a dimension, and "weight"."""
+        """An Arrow table: one column per dimension, and "weight"."""
         import pyarrow as pa
 
         names = self.columns or tuple(f"x{j}" for j in range(self.points.shape[1]))
@@ -89,7 +89,7 @@ class InferredDataset:
         return table.replace_schema_metadata({_METADATA: json.dumps(header).encode()})
 
     def to_pandas(self) -> Any:
-        """A pandas data frame: one column a dimension, and "weight"."""
+        """A pandas data frame: one column per dimension, and "weight"."""
         return self.to_arrow().to_pandas()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -114,14 +114,12 @@ class InferredDataset:
                     raise ValueError("too many values")
                 table = parquet.read()
             header = json.loads((table.schema.metadata or {})[_METADATA].decode())
-            if not isinstance(header, dict):
-                raise TypeError("another header")
             promised, sources = header.get("privacy"), header.get("sources", [])
-            if not isinstance(sources, list) or not all(isinstance(item, str) for item in sources):
-                raise TypeError("other sources")
             names = [name for name in table.column_names if name != _WEIGHT]
-            if len(set(names)) != len(names) or not all(pa.types.is_floating(kind) for kind in table.schema.types):
-                raise TypeError("other columns")
+            known = isinstance(sources, list) and all(isinstance(item, str) for item in sources)
+            numbers = all(pa.types.is_floating(kind) for kind in table.schema.types)
+            if not (known and numbers and len(set(names)) == len(names)):
+                raise TypeError("other sources or columns")
             points = np.column_stack([table[name].to_numpy() for name in names]).astype(np.float64)
             weights = table[_WEIGHT].to_numpy().astype(np.float64)
             if not (len(points) and np.isfinite(points).all() and np.isfinite(weights).all() and (weights >= 0).all()):
@@ -135,7 +133,7 @@ class InferredDataset:
                 privacy=None if promised is None else PrivacyStatement.from_json(promised),
                 sources=tuple(sources),
             )
-        except (OSError, KeyError, ValueError, TypeError, RecursionError, pa.ArrowException):
+        except (OSError, KeyError, ValueError, TypeError, AttributeError, RecursionError, pa.ArrowException):
             raise UnreadableFileError(f"{path} is not an inferred data set that Recoup wrote.") from None
 
 
@@ -152,17 +150,15 @@ def refit(
 
     Args:
         transcript: what was released.
-        inferred: the data set to cluster; none for the algorithm's own answer, the last iterate. Mass of a
-            maximum-entropy measure that cannot be told from noise is taken away before; of the paper's methods, "mcmc"
-            and "consistency", all of it is clustered.
+        inferred: the data set to cluster; none for the algorithm's own answer, the last iterate. Mass that cannot be
+            told from noise is taken away before, but for the paper's methods, "mcmc" and "consistency".
         n_clusters: another number of clusters than the transcript's, at no cost; needs inferred data.
         n_restarts: greedy k-means++ starts, for DP-KMEANS beside the last iterate; the best on the data is kept.
         average_last: without inferred data, the mean of the iterates of so many last rounds, a baseline to beat.
         random_state: harmless randomness; by default the seed by which the commands and the report read.
 
     Returns:
-        (n_clusters, d) centres inside the bounds, in the order of their first column; for another algorithm, its answer
-        in the user's units.
+        (n_clusters, d) centres inside the bounds, by their first column; of another algorithm, its answer.
 
     Guarantees: reads nothing but its arguments; candidates are compared on the inferred data alone.
 
@@ -210,16 +206,10 @@ def refit(
     points = context.domain.to_unit(inferred.points)
     if len(points) == wanted:
         return clustering.in_user_units(context, points)
-    answer = clustering.refit(
-        context,
-        rounds,
-        points,
-        inferred.weights,
-        generator(random_state),
-        n_clusters=wanted,
-        n_restarts=None if n_restarts is None else whole_number(n_restarts, "n_restarts"),
-        keep_all=inferred.method in _AS_PUBLISHED,
-    )
+    n_restarts = None if n_restarts is None else whole_number(n_restarts, "n_restarts")
+    given = (context, rounds, points, inferred.weights, generator(random_state))
+    keep_all = inferred.method in _AS_PUBLISHED
+    answer = clustering.refit(*given, n_clusters=wanted, n_restarts=n_restarts, keep_all=keep_all)
     return clustering.in_user_units(context, answer)
 
 

@@ -1,34 +1,38 @@
 """How far the estimate may be from the data's own clusters, from the transcript alone: a parametric bootstrap.
 
-The inferred data is taken as if it were the data, and released again and again (`simulate`); what is inferred from
-these releases is clustered in the same way, and the errors against the clusters of the inferred data are read off. They
-hold the noise and the bias of inference alike. Rounds of DP-KMEANS say nothing about what is inside a cell but its
-mean, so there each draw starts from other data that explains the rounds as well. Where there may be no records at all,
-or where the last round measured something that the inferred data do not have, all of that is the wrong question: such
-intervals are withheld instead of being narrow and wrong.
+The inferred data is taken as if it were the data, and released again and again: the same queries and noise scales,
+fresh noise, inferred from in the same way. What is inferred from these releases is clustered in the same way, and the
+errors against the clusters of the inferred data are read off: the noise and the bias of inference alike. Rounds of
+DP-KMEANS say nothing about what is inside a cell but its mean, so there each draw starts from other data that explains
+the rounds as well. Where there may be no records at all, or the last round measured something that the inferred data do
+not have, intervals are withheld: they would be wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import norm
+from threadpoolctl import threadpool_limits
 
 from recoup._random import generator
+from recoup._threads import n_threads
+from recoup._validate import probability, whole_number
 from recoup.algorithms.kmeans.lloyd import paired
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
-from recoup.inference import simulate
+from recoup.inference.diagnostics import expected_answer
 from recoup.inference.evidence import evidence_of
 from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import certain_misfits, doubts_of
 from recoup.kernels.weighted_kmeans import weighted_kmeans
-from recoup.maxent.measure import only_means
+from recoup.maxent.measure import Pass, by_cells, explained, maxent, only_cells, only_means, temperature_of_means
 from recoup.maxent.sizes import Clusters, WeightedPoints, records_of
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
@@ -43,20 +47,22 @@ _NOISE = "it may be nothing but noise"
 _NO_RECORDS = "the released counts cannot be told from those of an empty table"
 _MISSED = "the last round measured another value, outside of the interval"
 _SHARED = "no round counted it apart from others"
+_DRAWS = 39  # the 36th of 39 is exactly the 90% point, the 38th the 95% point
+# One pass on so many points has the error of two on 10,000 within a few per cent, at a sixth of the time.
+_POINTS, _PASSES = 4_000, 1
+# Other data in the place of the inferred: so many clumps for each cluster, so far from where the inferred data is.
+_CLUMPS, _CLUMP_SHIFT, _CLUMP_SPREADS = 2, 0.3, (0.02, 0.05, 0.1, 0.2)
+_SMOOTH_POINTS, _SMOOTH_WEIGHT, _CLUMP_TOLERANCE, _CLUMP_STEPS = 0.25, 0.1, 0.1, 200
+
+Result = TypeVar("Result")
 
 
 class Withheld(NamedTuple):
-    """One interval that is not given.
+    """One interval that is not given, and why."""
 
-    Attributes:
-        cluster: the row of the centres.
-        column: the number of the column; none for the cluster's size.
-        reason: why, in words.
-    """
-
-    cluster: int
-    column: int | None
-    reason: str
+    cluster: int  # the row of the centres
+    column: int | None  # its number; none for the cluster's size
+    reason: str  # in words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,10 +105,8 @@ def intervals(
     Each interval is symmetric: the estimate plus or minus the level's order statistic of the absolute errors of
     simulated transcripts, and beside it what those cannot show: how far centres and sizes are, beyond noise, from the
     cells of the last round and from what it measured in them. Where an interval would not hold it is withheld.
-
-    Data sets of the maximum-entropy method are inferred again on a fresh, smaller support; those of the other methods
-    by the same method at its default settings, with maximum-entropy data in place of the records.
-    For transcripts of DP-KMEANS each draw has its own data in their place: clumps that explain the rounds.
+    Maximum-entropy data are inferred again on a smaller support; those of other methods at default settings, with
+    maximum-entropy data in place of the records.
 
     Args:
         transcript: what was released, by an algorithm that finds clusters.
@@ -117,18 +121,17 @@ def intervals(
         Intervals whose rows follow the rows of `centers`.
 
     Guarantees: a function of its arguments, so that it costs no privacy; inside the bounds, and finite but for what is
-    withheld with a reason. The coverage is measured, not proved; it speaks of the records as clipped to the domain and
-    of the optimum near the centres.
+    withheld. The coverage is measured, not proved, for records clipped to the domain and the optimum near the centres.
 
     >>> from recoup import Box, KMeans, infer, refit, release
     >>> x = np.random.default_rng(0).uniform(size=(500, 2))
     >>> transcript = release(KMeans(n_clusters=3), x, domain=Box([0, 0], [1, 1]), epsilon=5)
     >>> inferred = infer(transcript, random_state=0)
-    >>> found = intervals(transcript, inferred, refit(transcript, inferred), level=0.5, n_draws=9)
-    >>> found.center_low.shape, bool((found.center_low <= found.center_high).all())
+    >>> given = intervals(transcript, inferred, refit(transcript, inferred), level=0.5, n_draws=9)
+    >>> given.center_low.shape, bool((given.center_low <= given.center_high).all())
     ((3, 2), True)
     """
-    simulate.one_transcript(transcript, "intervals")
+    one_transcript(transcript, "intervals")
     algorithm = algorithm_from_json(transcript.algorithm)
     if not algorithm.has_centers:
         raise ParameterError(f"intervals are of clusters, and this is a transcript of {algorithm.type_name}.")
@@ -138,16 +141,17 @@ def intervals(
         raise ParameterError(f"centers has shape {centers.shape}: give (K, {domain.n_columns}) centres.")
     if not np.isfinite(centers).all():
         raise ParameterError("centers must be finite numbers.")
-    n_draws = simulate.draws_for(level, n_draws)
+    n_draws = draws_for(level, n_draws)
     rng = generator(random_state)
     start = domain.to_unit(centers)
     data = WeightedPoints(domain.to_unit(inferred.points), inferred.weights)
     size = Clusters(start, data).sizes
     # The means of the last round stand in the order of its cells, and the centres in their own.
-    rows = _partners(start, data.points) if inferred.method == "consistency" else None
+    of_cells = inferred.method == "consistency" and len(data.points) == len(start)
+    rows = paired(start, data.points)[1] if of_cells else None
     if inferred.method != "maxent":
         # Most of its points are centres of cells: something with a spread must stand for the data.
-        world = infer(transcript, "maxent", random_state=rng, n_points=simulate.POINTS, warn=False)
+        world = infer(transcript, "maxent", random_state=rng, n_points=_POINTS, warn=False)
         data = WeightedPoints(domain.to_unit(world.points), world.weights)
 
     def clusters(data: WeightedPoints, stream: np.random.Generator) -> tuple[Array, Array]:
@@ -157,27 +161,25 @@ def intervals(
         ends = weighted_kmeans(data.points, data.weights, len(start), n_restarts=0, rng=stream, starts=start[None])
         return ends.centers, Clusters(ends.centers, data).sizes
 
-    clumps = only_means(transcript.rounds)
-    if clumps:
+    if only_means(transcript.rounds):
 
         def errors_on_other_data(stream: np.random.Generator) -> tuple[Array, Array]:
-            other = simulate.clumped(transcript, data, simulate.CLUMPS * len(start), stream)
+            other = clumped(transcript, data, _CLUMPS * len(start), stream)
             true_centers, true_size = clusters(other, stream)
-            exact = simulate.exact_answers(transcript, other)
-            again = simulate.released_again(transcript, exact, inferred.method, stream)
+            again = released_again(transcript, other, inferred.method, stream)
             its_centers, its_size = clusters(again, stream)
             return its_centers - true_centers, its_size - true_size
 
-        drawn = simulate.in_threads(errors_on_other_data, n_draws, rng)
+        drawn = in_threads(errors_on_other_data, n_draws, rng)
     else:
         true_centers, true_size = clusters(data, rng)
-        simulated = simulate.over_simulated(transcript, data, inferred.method, clusters, n_draws, rng)
+        simulated = over_simulated(transcript, data, inferred.method, clusters, n_draws, rng)
         drawn = [(c - true_centers, s - true_size) for c, s in simulated]
     center_errors, size_errors = (np.stack(errors) for errors in zip(*drawn, strict=True))
     center_model, size_model = _model_errors(transcript.rounds, start, size)
     center_error = _half_widths(center_errors, center_model, level, simultaneous)
     size_error = _half_widths(size_errors, size_model, level, simultaneous)
-    withheld = withheld_from(transcript, inferred, centers, center_error, size_error, clumps=clumps)
+    withheld = withheld_from(transcript, inferred, centers, center_error, size_error)
     center_low = np.minimum(domain.from_unit(start - center_error), centers)
     center_high = np.maximum(domain.from_unit(start + center_error), centers)
     size_low, size_high = np.maximum(size - size_error, 0.0), size + size_error
@@ -203,14 +205,13 @@ def _model_errors(rounds: Sequence[Round], centers: Array, sizes: Array) -> tupl
 
     Of centres the larger of two signs of one error: how far the estimate moved from the cells that the round measured,
     beyond noise, and how far it is, beyond noise, from what the round measured there. Root mean squares over the
-    clusters: one that happens to have stayed is not known any better. Nothing where the cells of the last round were
-    not the clusters. Both the cells and the estimate have noise of about that round's.
+    clusters: one that happens to have stayed is not known any better. Nothing if the last cells were not the clusters.
     """
     query = as_cells(rounds[-1].query if rounds else None, "relative")
-    partners = None if query is None else _partners(centers, query.centers)
-    if query is None or partners is None:
-        return np.zeros(centers.shape), np.zeros(len(centers))
     k, d = centers.shape
+    if query is None or query.n_cells != k:
+        return np.zeros((k, d)), np.zeros(k)
+    partners = paired(centers, query.centers)[1]
     noisy, deviations = rounds[-1].noisy, rounds[-1].noise.deviation(1.0) * rounds[-1].scales
     counted = np.maximum(sizes, deviations[:k][partners])[:, None]
     moves = centers - query.centers[partners]
@@ -225,41 +226,33 @@ def _model_errors(rounds: Sequence[Round], centers: Array, sizes: Array) -> tupl
 
 def _half_widths(errors: Array, model: Array, level: float, simultaneous: bool) -> Array:
     """Half the widths that hold the errors of simulated transcripts, (n, ...), and beside them those of the model."""
-    widths = simulate.error_at(errors, level)
+    widths = error_at(errors, level)
     alone = float(norm.ppf(0.5 + level / 2.0))
     if not simultaneous:
         return np.hypot(widths, alone * model)
     least = np.maximum(widths, 1e-300)
-    together = simulate.error_at(np.max(np.abs(errors) / least, axis=tuple(range(1, errors.ndim))), level)
+    together = error_at(np.max(np.abs(errors) / least, axis=tuple(range(1, errors.ndim))), level)
     everywhere = float(norm.ppf(0.5 + level ** (1.0 / widths.size) / 2.0))
     return np.hypot(np.maximum(together, 1.0) * widths, everywhere * model)
 
 
-def _partners(centers: Array, points: Array) -> NDArray[np.int64] | None:
-    """For each centre its point, such that they are closest all together; none if there are not as many."""
-    if len(points) != len(centers):
-        return None
-    return paired(centers, points)[1]
-
-
 def withheld_from(
-    transcript: Transcript,
-    inferred: InferredDataset,
-    centers: Array,
-    center_errors: Array,
-    size_errors: Array,
-    *,
-    clumps: bool,
+    transcript: Transcript, inferred: InferredDataset, centers: Array, center_errors: Array, size_errors: Array
 ) -> tuple[Withheld, ...]:
     """The intervals that cannot hold, each once, by cluster and column.
 
     Centres where there may be no records; centres and sizes where the last round with sums measured, by more than noise
-    explains, something outside of the interval. Errors are half the widths of the intervals, in the unit domain;
-    `clumps` says whether they hold every way in which clusters may divide a cell.
+    explains, something outside of the interval. Errors are half the widths of the intervals, in the unit domain.
     """
-    reasons: dict[tuple[int, int | None], str] = {}
-    for k, reason in _without_records(transcript, inferred, centers, clumps):
-        reasons |= {(k, j): reason for j in range(centers.shape[1]) if (k, j) not in reasons}
+    records, n_columns = records_of(transcript.context, transcript.rounds), centers.shape[1]
+    if records is not None and records.could_be_none:
+        without = dict.fromkeys(range(len(centers)), _NO_RECORDS)
+    else:
+        noise, shared = doubts_of(transcript, centers, inferred)
+        # Clumps divide a cell in every way that clusters may.
+        shared = [] if only_means(transcript.rounds) else shared
+        without = dict.fromkeys(shared, _SHARED) | dict.fromkeys(noise, _NOISE)
+    reasons: dict[tuple[int, int | None], str] = {(k, j): why for k, why in without.items() for j in range(n_columns)}
     domain = transcript.context.domain
     clusters = Clusters(domain.to_unit(centers), WeightedPoints(domain.to_unit(inferred.points), inferred.weights))
     for misfit in certain_misfits(evidence_of(transcript), clusters, method=inferred.method):
@@ -273,13 +266,90 @@ def withheld_from(
     return tuple(Withheld(k, j, reason) for (k, j), reason in ordered)
 
 
-def _without_records(
-    transcript: Transcript, inferred: InferredDataset, centers: Array, clumps: bool
-) -> Iterator[tuple[int, str]]:
-    records = records_of(transcript.context, transcript.rounds)
-    if records is not None and records.could_be_none:
-        yield from ((k, _NO_RECORDS) for k in range(len(centers)))
-        return
-    noise, shared = doubts_of(transcript, centers, inferred)
-    yield from ((k, _NOISE) for k in noise)
-    yield from ((k, _SHARED) for k in shared if not clumps)
+def one_transcript(given: object, what: str) -> None:
+    """Refuse a list of transcripts, or anything else that is not one."""
+    if not isinstance(given, Transcript):
+        raise ParameterError(
+            f"transcript is a {type(given).__name__}: {what} simulate one release, so give one recoup.Transcript."
+        )
+
+
+def draws_for(level: float, n_draws: int | None) -> int:
+    """Check a level and a number of draws against each other; the level's order statistic must exist."""
+    probability(level, "level")
+    needed = max(1, ceil(level / (1.0 - level) - 1e-9))
+    if n_draws is None:
+        return max(_DRAWS, needed)
+    n_draws = whole_number(n_draws, "n_draws")
+    if n_draws < needed:
+        raise ParameterError(
+            f"n_draws={n_draws}: a level of {level:g} needs at least {needed} draws.", parameter="n_draws"
+        )
+    return n_draws
+
+
+def error_at(errors: Array, level: float) -> Array:
+    """The absolute error of rank (n + 1) level among n draws: a further one of the same law stays below as often."""
+    rank = min(ceil((len(errors) + 1) * level - 1e-9), len(errors))
+    return np.asarray(np.sort(np.abs(errors), axis=0)[rank - 1])
+
+
+def over_simulated(
+    transcript: Transcript,
+    data: WeightedPoints,
+    method: str,
+    work: Callable[[WeightedPoints, np.random.Generator], Result],
+    n_draws: int,
+    rng: np.random.Generator,
+) -> list[Result]:
+    """What `work` returns for data inferred from simulated releases of given data, whatever the number of threads."""
+    return in_threads(lambda stream: work(released_again(transcript, data, method, stream), stream), n_draws, rng)
+
+
+def in_threads(draw: Callable[[np.random.Generator], Result], n_draws: int, rng: np.random.Generator) -> list[Result]:
+    """Call a function with as many independent streams, in the order of the draws."""
+    streams = rng.spawn(n_draws)
+    # BLAS in one thread for all draws: its limit is set for the whole process, and the sums must not depend on it.
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(min(n_threads(), n_draws)) as pool:
+        return list(pool.map(draw, streams))
+
+
+def simulated_rounds(transcript: Transcript, exact: Sequence[Array], rng: np.random.Generator) -> tuple[Round, ...]:
+    """The rounds of a transcript with other answers: exact ones plus fresh noise of the released scales."""
+    return tuple(answered.simulated(answer, rng) for answered, answer in zip(transcript.rounds, exact, strict=True))
+
+
+def released_again(
+    transcript: Transcript, data: WeightedPoints, method: str, rng: np.random.Generator
+) -> WeightedPoints:
+    """Data inferred from one simulated release of given data."""
+    rounds = simulated_rounds(transcript, [expected_answer(answered, *data) for answered in transcript.rounds], rng)
+    if method == "maxent" and not only_means(rounds) and only_cells(rounds):
+        settings = {"n_points": _POINTS, "n_passes": _PASSES, "n_settling": evidence_of(transcript).parts[0].n_settling}
+        measure = maxent(by_cells(transcript.context, rounds, rng, **settings))
+        return WeightedPoints(measure.points, measure.weights)
+    again = infer(replace(transcript, rounds=rounds), method, random_state=rng, n_points=_POINTS, warn=False)
+    return WeightedPoints(transcript.context.domain.to_unit(again.points), again.weights)
+
+
+def clumped(transcript: Transcript, data: WeightedPoints, n_clumps: int, rng: np.random.Generator) -> WeightedPoints:
+    """Other data that explains the rounds, with most of its mass in a few clumps at random places.
+
+    Maximum entropy makes one wide cluster of two in a cell, which every transcript simulated from it would confirm.
+    """
+    context, total = transcript.context, float(data.weights.sum())
+    n_smooth = round(_POINTS * _SMOOTH_POINTS)
+    n_clumped = _POINTS - n_smooth
+    chosen = rng.choice(len(data.points), size=n_clumps + n_smooth, p=data.weights / total)
+    middles, smooth = data.points[chosen[:n_clumps]], data.points[chosen[n_clumps:]]
+    middles = context.domain.clip(middles + _CLUMP_SHIFT * rng.standard_normal(middles.shape))
+    spreads = rng.choice(_CLUMP_SPREADS, size=n_clumps)
+    clump = rng.choice(n_clumps, size=n_clumped, p=rng.dirichlet(np.ones(n_clumps)))
+    offsets = spreads[clump, None] * rng.standard_normal((n_clumped, middles.shape[1]))
+    points = np.concatenate([context.domain.clip(middles[clump] + offsets), smooth])
+    base = np.repeat(
+        [(1 - _SMOOTH_WEIGHT) * total / n_clumped, _SMOOTH_WEIGHT * total / n_smooth], [n_clumped, n_smooth]
+    )
+    rounds, how = transcript.rounds, Pass(n_points=_POINTS, tolerance=_CLUMP_TOLERANCE, max_steps=_CLUMP_STEPS)
+    temperature = temperature_of_means(float(np.mean([answered.scales[0] for answered in rounds])), total)
+    return WeightedPoints(points, explained(context, rounds, points, total, temperature, how, base).weights)

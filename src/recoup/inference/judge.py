@@ -19,7 +19,7 @@ from recoup.errors import DoubtfulResult
 from recoup.inference.diagnostics import Misfit, expected_answer, misfits_of
 from recoup.inference.evidence import Evidence, evidence_of
 from recoup.inference.inferred import InferredDataset
-from recoup.inference.verdict import Place, Reason, Verdict, notes_of, reasons_of, surprises_of
+from recoup.inference.verdict import Reason, Verdict, named, notes_of, reasons_of
 from recoup.maxent.measure import by_cells, maxent, only_cells
 from recoup.maxent.sizes import Clusters, WeightedPoints, records_of, sizes_by_counts
 from recoup.queries.base import Array
@@ -30,7 +30,7 @@ from recoup.transcript.transcript import Transcript
 _FALSE_ALARM = 0.005  # of all tests that decide about one verdict, together: inside the 1% that is promised
 _FACTOR, _DEVIATIONS = 1.5, 4.0  # by both of them the number of records must differ from the declared one
 _PREDICTION_POINTS, _PREDICTION_PASSES = 4_000, 1  # as between rounds that settle centres
-_CLUSTER = Place("cluster", "")
+_CLUSTER = "cluster{} {}"
 
 
 def judge(
@@ -45,16 +45,16 @@ def judge(
     Args:
         transcripts: what was released, about one data set.
         inferred: the data inferred from it; without any, only the number of records is judged.
-        centers: (K, d) refitted centres in the user's units: then means and sizes are told by cluster, and clusters
-            that may be nothing but noise are named. Else they are told by the cells of the last round with sums.
+        centers: (K, d) refitted centres in the user's units: then means and sizes are those of clusters, and clusters
+            that may be nothing but noise are named. Else they are those of the cells of the last round with sums.
         predictions: by the number of a round, what the data inferred from the rounds before it answer to its query; a
             round that came as a surprise is noted. By default that of the last round of an adaptive release.
 
     Returns:
         The verdict.
 
-    Guarantees: reads nothing but its arguments, so it costs no privacy. Where the inferred data explain the rounds, so
-    that residuals are no larger than noise leaves, at most 1% of transcripts are called a misfit.
+    Guarantees: reads nothing but its arguments, so it costs no privacy. Where residuals are no larger than noise
+    leaves, at most 1% of transcripts are called a misfit.
 
     >>> from recoup import Box, KMeans, infer, release
     >>> x = np.random.default_rng(0).uniform(size=(5000, 2))
@@ -80,10 +80,10 @@ def judge(
     noise, shared = doubts_of(transcripts, centers, inferred)
     reasons = list(verdict.reasons)
     if noise:
-        sentence = f"{_CLUSTER.name(noise)} may be nothing but noise"
+        sentence = f"{named(_CLUSTER, noise)} may be nothing but noise"
         reasons.append(Reason(kind="clusters", sentence=sentence, clusters=tuple(noise)))
     if shared:
-        sentence = f"no round counted {_CLUSTER.name(shared)} apart from others: there may be fewer"
+        sentence = f"no round counted {named(_CLUSTER, shared)} apart from others: there may be fewer"
         reasons.append(Reason(kind="apart", sentence=sentence, clusters=tuple(shared)))
     return replace(verdict, reasons=tuple(reasons))
 
@@ -97,34 +97,26 @@ def judge_measure(
     centers: Array | None = None,
     predictions: Mapping[int, Array] | None = None,
 ) -> Verdict:
-    """Judge weighted points of the unit domain, as `judge` does, but for clusters that may be nothing but noise.
-
-    Those of the method "consistency" are of the last round, and held against it alone.
-    """
-    rounds = evidence.rounds
-    numbers = _held_against(evidence, method)
+    """Judge weighted points of the unit domain, as `judge` does, but for clusters that may be nothing but noise."""
+    rounds, numbers = evidence.rounds, _held_against(evidence, method)
     verdict = replace(_by_records(evidence), n_rounds=len(numbers))
     if _could_be_none(verdict) or not float(np.sum(weights)) > 0.0:
         return verdict  # what noise alone says about columns is nothing that anybody should read
     place = _CLUSTER
     if centers is None:
-        with_sums = [(t, query) for t, answered in enumerate(rounds) if (query := _asked_for_sums(answered))]
-        place = Place("cell", f" of round {with_sums[-1][0] + 1}") if with_sums else Place("part", "")
-        centers = with_sums[-1][1].centers if with_sums else points[:1]
+        with_sums = [(t, query.centers) for t, answered in enumerate(rounds) if (query := _asked_for_sums(answered))]
+        last, centers = with_sums[-1] if with_sums else (None, points[:1])
+        place = "part{} {}" if last is None else f"cell{{}} {{}} of round {last + 1}"
     clusters = Clusters(centers, WeightedPoints(points, weights))
     certain = certain_misfits(evidence, clusters, method=method)
-    wrong = [misfit for misfit in certain if misfit.importance >= 1.0]
-    noted = [misfit for misfit in certain if misfit.importance < 1.0]
     others = sorted(set(numbers) - _deciding(evidence))
+    noted = [misfit for misfit in certain if misfit.importance < 1.0]
     noted += _certain(evidence, clusters, _own_answers(evidence, clusters, others))
     predicted = ((t, np.asarray(answer, dtype=np.float64)) for t, answer in (predictions or {}).items())
-    surprises = [m for m in _certain(evidence, clusters, predicted) if m.importance >= 1.0]
-    domain = evidence.context.domain
-    return replace(
-        verdict,
-        reasons=(*verdict.reasons, *reasons_of(domain, place, wrong)),
-        notes=(*notes_of(domain, noted), *surprises_of(domain, surprises)),
-    )
+    domain, surprises = evidence.context.domain, _matter(_certain(evidence, clusters, predicted))
+    reasons = (*verdict.reasons, *reasons_of(domain, place, _matter(certain)))
+    notes = (*notes_of(domain, noted), *notes_of(domain, surprises, foreseen=False))
+    return replace(verdict, reasons=reasons, notes=notes)
 
 
 def warn_of(verdict: Verdict, *, stacklevel: int) -> None:
@@ -133,14 +125,8 @@ def warn_of(verdict: Verdict, *, stacklevel: int) -> None:
         warnings.warn(f"{verdict.sentence} {verdict.rests_on}", DoubtfulResult, stacklevel=stacklevel)
 
 
-# ---------------------------------------------------------------- misfits
-
-
 def certain_misfits(evidence: Evidence, clusters: Clusters, *, method: str = "maxent") -> list[Misfit]:
-    """What the rounds that decide measured and the inferred data do not have, by more than noise, large or small.
-
-    Any at all in less than 1% of transcripts that the data explain.
-    """
+    """What the rounds that decide measured and the inferred data do not have, by more than noise, large or small."""
     numbers = sorted(_deciding(evidence) & set(_held_against(evidence, method)))
     return _certain(evidence, clusters, _own_answers(evidence, clusters, numbers))
 
@@ -163,6 +149,10 @@ def _certain(evidence: Evidence, clusters: Clusters, answers: Iterable[tuple[int
     return [misfit for misfit in misfits if misfit.log_probability < rare]
 
 
+def _matter(misfits: Sequence[Misfit]) -> list[Misfit]:
+    return [misfit for misfit in misfits if misfit.importance >= 1.0]
+
+
 def _asked_for_sums(answered: Round) -> VoronoiQuery | None:
     return as_cells(answered.query, "absolute", "relative")
 
@@ -179,10 +169,9 @@ def _deciding(evidence: Evidence) -> set[int]:
 
 
 def predicted_last_round(evidence: Evidence) -> dict[int, Array]:
-    """What data inferred from the rounds before it alone answer to the last question of an adaptive release.
+    """What data inferred from the rounds before it answer to the last question of an adaptive release, by its number.
 
-    Data that were inferred from a round follow it; a prediction tells how much was known before. By the number of the
-    round; empty for releases of another kind.
+    Data that were inferred from a round follow it; a prediction tells how much was known before.
     """
     rounds = evidence.rounds
     adaptive = len(rounds) > 1 and as_cells(rounds[-1].query, "relative") and only_cells(rounds)
@@ -192,9 +181,6 @@ def predicted_last_round(evidence: Evidence) -> dict[int, Array]:
     rng, settings = np.random.default_rng(0), {"n_points": _PREDICTION_POINTS, "n_passes": _PREDICTION_PASSES}
     measure = maxent(by_cells(evidence.context, before.rounds, rng, n_settling=before.n_settling, **settings))
     return {len(rounds) - 1: expected_answer(rounds[-1], measure.points, measure.weights)}
-
-
-# ---------------------------------------------------------------- records
 
 
 def _by_records(evidence: Evidence) -> Verdict:
@@ -221,9 +207,6 @@ def _by_records(evidence: Evidence) -> Verdict:
 
 def _could_be_none(verdict: Verdict) -> bool:
     return verdict.records is not None and verdict.records.could_be_none
-
-
-# ---------------------------------------------------------------- clusters
 
 
 class Doubts(NamedTuple):

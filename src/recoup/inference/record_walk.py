@@ -7,11 +7,8 @@ x') from the mixture and accepts with
 
 where x and i are the record that leaves. This leaves `target(D)` invariant, uniformly over the components, so that
 the law of D alone is the target with respect to the uniform measure on the domain. The other reading of the paper's q,
-the density of the whole mixture at x and at x', has the same law of D.
-
-What the released values may look like, and what happens: a cell with noisy count 0 has weight 0 and is never proposed;
-a tiny one is proposed as rarely as its count says, and its mean is the caller's to keep inside the domain; a round
-without sums joins with its counts; a point proposed outside the domain is rejected, for the target is 0 there.
+the density of the whole mixture at x and at x', has the same law of D. A cell with noisy count 0 is never proposed; a
+round without sums joins with its counts; a point outside the domain is rejected, for the target is 0 there.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,11 +41,8 @@ class Target:
     """The law over data sets: how well each explains all rounds, inside the domain."""
 
     rounds: Sequence[Cells]  # what was released; a scale may be one number
-    # "laplace": log target -sum |y - A(D)| / b; "gaussian": -sum (y - A(D))^2 / (2 b^2)
-    noise: Literal["laplace", "gaussian"] = "laplace"
-    # "noise": b is the released noise scale, so that the target is the likelihood; "one": b = 1 everywhere, as the
-    # paper prints its acceptance
-    scale: Literal["one", "noise"] = "noise"
+    noise: Literal["laplace", "gaussian"] = "laplace"  # log target -sum |y - A(D)| / b, or -sum (y - A(D))^2 / (2 b^2)
+    scale: Literal["one", "noise"] = "noise"  # b: the released scale, or 1, as the paper prints its acceptance
     domain: str = "l1"  # "box": [-1, 1]^d; "l1", "l2": the ball of `radius` within that box
     radius: float = 1.0  # of the ball
 
@@ -64,17 +58,7 @@ class Proposal:
     means: Array  # (C, d), inside the domain
     weights: Array  # (C,) not negative; only ratios matter; a component of weight 0 is never proposed
     variance: float = 0.001  # of every coordinate, the paper's delta
-    # the q(x) of the acceptance: "component", weight times density of the component that a record was drawn from, which
-    # it carries; or "mixture", of the whole mixture. Both leave the target invariant.
-    correction: Literal["component", "mixture"] = "component"
-
-
-# ---------------------------------------------------------------- from a transcript to chains and back
-
-
-class _Start(NamedTuple):
-    points: Array  # (n, d)
-    components: Integers  # (n,) of the proposal
+    correction: Literal["component", "mixture"] = "component"  # whose density is the q(x) of the acceptance
 
 
 def sample_records(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> Fit:
@@ -89,13 +73,8 @@ def sample_records(evidence: Evidence, rng: np.random.Generator, asked: Settings
     clock = time.perf_counter()
     aimed = released if asked.raw else cells
     proposal = _mixture(aimed, context, asked)
-    target = Target(
-        rounds=aimed,
-        noise=context.mechanism,
-        scale=asked.target_scale,
-        domain=context.domain.kind,
-        radius=min(context.domain.shape()[1], 1e6),
-    )
+    kind, radius = context.domain.kind, min(context.domain.shape()[1], 1e6)
+    target = Target(rounds=aimed, noise=context.mechanism, scale=asked.target_scale, domain=kind, radius=radius)
     n_true = max(1, round(total))
     n = min(n_true, MAX_LATENT)
     # The paper's start: each of the last round's centres, as often as its count says. The others are far from it and
@@ -103,15 +82,17 @@ def sample_records(evidence: Evidence, rng: np.random.Generator, asked: Settings
     weights = proposal.weights
     last = np.where(np.arange(len(weights)) < len(weights) - len(aimed[-1].centers), 0.0, weights)
     far = (weights * rng.standard_exponential(len(weights)) for _ in range(asked.n_chains - 1))
-    starts = [_at_means(proposal, shares, n) for shares in (last, *far)]
+    wholes = (whole_parts(shares / shares.sum(), n) for shares in (last, *far))
+    components = [np.repeat(np.arange(len(weights)), whole) for whole in wholes]
 
-    def begin(start: _Start, stream: np.random.Generator) -> RecordWalk:
-        return RecordWalk(target, proposal, *start, n_steps=asked.n_steps, record_weight=n_true / n)
+    def begin(start: Integers, stream: np.random.Generator) -> RecordWalk:
+        means = proposal.means[start]
+        return RecordWalk(target, proposal, means, start, n_steps=asked.n_steps, record_weight=n_true / n)
 
-    ends = run_chains([partial(begin, start) for start in starts], rng=rng, on_progress=asked.on_progress)
+    ends = run_chains([partial(begin, start) for start in components], rng=rng, on_progress=asked.on_progress)
     seconds["sampling"] = time.perf_counter() - clock
-    best = max(range(len(ends)), key=lambda i: ends[i].best_log_target)
-    points, weights = _grouped(ends[best].best, starts[best], n_true / n)
+    best = int(np.argmax([chain.best_log_target for chain in ends]))
+    points, weights = _grouped(ends[best].best, proposal.means, components[best], n_true / n)
     quality = {"primal_residual": report.primal_residual, "dual_residual": report.dual_residual}
     return Fit(points, weights, seconds, quality, ends, [chain.last for chain in ends])
 
@@ -131,27 +112,16 @@ def _mixture(cells: Sequence[Cells], context: Context, asked: Settings) -> Propo
     )
 
 
-def _at_means(proposal: Proposal, weights: Array, n: int) -> _Start:
-    """Records at the proposal's means, in whole numbers; none at a mean of weight 0."""
-    components = np.repeat(np.arange(len(weights)), whole_parts(weights / weights.sum(), n))
-    return _Start(proposal.means[components], components)
-
-
-def _grouped(points: Array, start: _Start, weight: float) -> tuple[Array, Array]:
+def _grouped(points: Array, means: Array, start: Integers, weight: float) -> tuple[Array, Array]:
     """Write records that never left their start as one weighted point per mean: the same data set, much smaller."""
-    moved = (np.abs(points - start.points) > 2.0**-29).any(axis=1)
-    _, first, count = np.unique(start.components[~moved], return_index=True, return_counts=True)
+    moved = (np.abs(points - means[start]) > 2.0**-29).any(axis=1)
+    _, first, count = np.unique(start[~moved], return_index=True, return_counts=True)
     grouped = np.concatenate([points[~moved][first], points[moved]])
     return grouped, np.concatenate([weight * count, np.full(int(moved.sum()), weight)])
 
 
-# ---------------------------------------------------------------- the walk
-
-
 class RecordWalk:
-    """A chain of the paper's sampler.
-
-    It begins with (n, d) points inside the domain, each drawn from a component of the proposal, of positive weight.
+    """A chain of the paper's sampler, from (n, d) points inside the domain, each with its component of positive weight.
 
     Guarantees: a shorter run is the beginning of a longer one. Totals are exact after any number of steps. All that a
     block of steps learns is written by the kernel, in one call: an interrupt finds it whole.
@@ -232,9 +202,6 @@ class RecordWalk:
             n_accepted=int(memory.counters[kernel.N_ACCEPTED]),
             interrupted=done < self.n_steps,
         )
-
-
-# ---------------------------------------------------------------- target and proposal as the kernel's arrays
 
 
 def _model(target: Target, record_weight: float) -> kernel.Model:

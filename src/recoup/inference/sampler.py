@@ -194,9 +194,6 @@ def whole_parts(shares: Array, n: int) -> Integers:
     return whole
 
 
-# ---------------------------------------------------------------- on a support
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupportTarget:
     """How well a data set on the support explains noisy additive answers."""
@@ -218,34 +215,24 @@ def sample_support(evidence: Evidence, measure: Measure, rng: np.random.Generato
     blocks, observed, scales, laws = observations(evidence.context, evidence.rounds, measure.points, total)
     if not blocks:  # nothing was asked that tells one data set from another
         return Fit(measure.points, measure.weights, {})
-    target = SupportTarget(
-        rows=dense_rows(blocks, len(measure.points)), observed=observed, scales=scales, gaussian=laws == "gaussian"
-    )
+    rows, gaussian = dense_rows(blocks, len(measure.points)), laws == "gaussian"
+    target = SupportTarget(rows=rows, observed=observed, scales=scales, gaussian=gaussian)
     n_latent = min(max(1, round(total)), MAX_LATENT)
-    ends = sample_chains_on_support(target, measure.weights, n_records=n_latent, rng=rng, asked=asked)
+
+    def begin(number: int, stream: np.random.Generator) -> SupportWalk:
+        start = measure.weights
+        if number > 0:  # far from there and from each other, so that R-hat can tell chains that have met
+            start = stream.dirichlet(np.ones(len(start))) * start.sum()
+        return SupportWalk(target, start, n_records=n_latent, n_steps=asked.n_steps)
+
+    begins = [partial(begin, number) for number in range(asked.n_chains)]
+    ends = run_chains(begins, rng=rng, on_progress=asked.on_progress)
     seconds = {"sampling": time.perf_counter() - clock}
     best = max(ends, key=lambda chain: chain.best_log_target)
     used = best.best > 0
     last = [np.rint(chain.last / total * n_latent).astype(int) for chain in ends]
     drawn = tuple(np.repeat(measure.points, counts, axis=0) for counts in last)
     return Fit(measure.points[used], best.best[used], seconds, chains=ends, draws=drawn)
-
-
-def sample_chains_on_support(
-    target: SupportTarget, start: Array, *, n_records: int, rng: np.random.Generator, asked: Settings
-) -> list[Chain]:
-    """Run chains of `n_records` latent records, each an equal part of the total of the (m,) weights to start from.
-
-    The first chain starts from these, the others from weights drawn uniformly among all of the same total, far from
-    them and from each other, so that R-hat can tell chains that have met.
-    """
-
-    def begin(number: int, stream: np.random.Generator) -> SupportWalk:
-        weights = start if number == 0 else stream.dirichlet(np.ones(len(start))) * start.sum()
-        return SupportWalk(target, weights, n_records=n_records, n_steps=asked.n_steps)
-
-    begins = [partial(begin, number) for number in range(asked.n_chains)]
-    return run_chains(begins, rng=rng, on_progress=asked.on_progress)
 
 
 class SupportWalk:

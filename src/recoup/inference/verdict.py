@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,12 +29,10 @@ class Reason:
         kind: "records", they cannot be told from none; "declared", they are far from the declared number; "column",
             the inferred data miss what was measured in it; "size", they miss how many records were counted in a
             cluster; "round", they miss a part of an answer of another kind; "clusters", some may be nothing but noise;
-            "apart", some were never counted apart from others; "prediction", a round was not foreseen by those before
-            it.
+            "apart", some were never counted apart from others; "prediction", earlier rounds did not foresee a round.
         sentence: the same in words, without an end.
         columns: those that it is about: names, or numbers where columns have none.
-        clusters: those that it is about: rows of the centres, or cells of the last round with sums where no centres
-            were given.
+        clusters: those that it is about: rows of the centres or, without any, cells of the last round with sums.
         numbers: the numbers behind it.
     """
 
@@ -113,35 +111,20 @@ class Verdict:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value."""
-        return {
-            "status": self.status,
-            "sentence": self.sentence,
-            "columns": list(self.columns),
-            "clusters": list(self.clusters),
-            "reasons": [reason.to_json() for reason in self.reasons],
-            "notes": [note.to_json() for note in self.notes],
-            "n_rounds": self.n_rounds,
-        }
+        why = {name: [item.to_json() for item in getattr(self, name)] for name in ("reasons", "notes")}
+        about = {"columns": list(self.columns), "clusters": list(self.clusters)}
+        return {"status": self.status, "sentence": self.sentence, **about, **why, "n_rounds": self.n_rounds}
 
     def __repr__(self) -> str:
         return f"<Verdict: {self.sentence}>"
 
 
-# ---------------------------------------------------------------- in words
+def named(place: str, numbers: Sequence[int]) -> str:
+    """Clusters or cells of these numbers, in words; a place has a gap for an s and one for the numbers."""
+    return place.format("s" * (len(numbers) > 1), listed(numbers))
 
 
-class Place(NamedTuple):
-    """What the parts of the data are called, before and after their number."""
-
-    before: str
-    after: str
-
-    def name(self, numbers: Sequence[int]) -> str:
-        """Those of these numbers, in words."""
-        return f"{self.before}{'s' * (len(numbers) > 1)} {listed(numbers)}{self.after}"
-
-
-def reasons_of(domain: Domain, place: Place, misfits: Sequence[Misfit]) -> list[Reason]:
+def reasons_of(domain: Domain, place: str, misfits: Sequence[Misfit]) -> list[Reason]:
     """One reason for each column, cluster or block, told by where it is worst; the worst first."""
     by_subject: dict[tuple[object, ...], list[Misfit]] = {}
     for misfit in sorted(misfits, key=lambda m: -m.importance):
@@ -150,21 +133,23 @@ def reasons_of(domain: Domain, place: Place, misfits: Sequence[Misfit]) -> list[
     return [_reason(domain, place, own) for own in by_subject.values()]
 
 
-def _reason(domain: Domain, place: Place, misfits: Sequence[Misfit]) -> Reason:
+def _reason(domain: Domain, place: str, misfits: Sequence[Misfit]) -> Reason:
     worst, clusters = misfits[0], _clusters(misfits)
     measured, inferred = worst.measured, worst.inferred
     if worst.column is not None:
-        measured, inferred = (_in_units(domain, worst.column, value) for value in (measured, inferred))
-        where = "" if worst.cluster is None else f" in {place.name([worst.cluster])}"
+        low, high = domain.low[worst.column], domain.high[worst.column]
+        in_units = (low + 0.5 * (value + 1.0) * (high - low) for value in (measured, inferred))
+        measured, inferred = (float(np.clip(value, low, high)) for value in in_units)
+        where = "" if worst.cluster is None else f" in {named(place, [worst.cluster])}"
         others = [k for k in clusters if k != worst.cluster]
-        also = f", and are off in {place.name(others)} too" if others else ""
+        also = f", and are off in {named(place, others)} too" if others else ""
         sentence = (
             f"{column_names(domain)[worst.column]}: the rounds measured {_figure(measured)}{where}, the inferred data "
             f"say {_figure(inferred)}{also}"
         )
     elif worst.kind == "size":
         sentence = (
-            f"{place.name(clusters)}: about {_figure(max(measured, 0.0))} records were counted, the inferred "
+            f"{named(place, clusters)}: about {_figure(max(measured, 0.0))} records were counted, the inferred "
             f"data have {_figure(inferred)}"
         )
     else:
@@ -183,34 +168,22 @@ def _reason(domain: Domain, place: Place, misfits: Sequence[Misfit]) -> Reason:
     return Reason(kind=worst.kind, sentence=sentence, columns=ids, clusters=clusters, numbers=numbers)
 
 
-def notes_of(domain: Domain, misfits: Sequence[Misfit]) -> Iterator[Reason]:
-    """One note for each round: what differs by more than noise and does not decide."""
-    for t, about, own in _by_round(domain, misfits):
-        small = max(misfit.importance for misfit in own) < 1.0
-        why = "by too little to matter" if small else "and a later round was asked where the clusters are"
-        sentence = f"round {t + 1}, {about}: measured and inferred values differ by more than noise, {why}"
-        yield _note(domain, own[0].kind, sentence, own)
-
-
-def surprises_of(domain: Domain, misfits: Sequence[Misfit]) -> Iterator[Reason]:
-    """One note for each round that those before it did not predict."""
-    for t, about, own in _by_round(domain, misfits):
-        yield _note(domain, "prediction", f"round {t + 1} was not foreseen by the rounds before it in {about}", own)
-
-
-def _by_round(domain: Domain, misfits: Sequence[Misfit]) -> Iterator[tuple[int, str, list[Misfit]]]:
-    """The misfits of each round, and what they are about, in words."""
+def notes_of(domain: Domain, misfits: Sequence[Misfit], *, foreseen: bool = True) -> Iterator[Reason]:
+    """One note for each round: what differs by more than noise and does not decide; or that it was not foreseen."""
     for t in sorted({misfit.round for misfit in misfits}):
         own = [misfit for misfit in misfits if misfit.round == t]
-        about = [column_names(domain)[j] for j in _columns(own)]
-        about += sorted({f"{misfit.block}s" for misfit in own if misfit.column is None})
-        yield t, listed(about), own
-
-
-def _note(domain: Domain, kind: Kind, sentence: str, misfits: Sequence[Misfit]) -> Reason:
-    ids, clusters = _ids(domain, misfits), _clusters(misfits)
-    numbers = {"round": float(misfits[0].round + 1), "importance": max(misfit.importance for misfit in misfits)}
-    return Reason(kind=kind, sentence=sentence, columns=ids, clusters=clusters, numbers=numbers)
+        names = [column_names(domain)[j] for j in _columns(own)]
+        about = listed([*names, *sorted({f"{misfit.block}s" for misfit in own if misfit.column is None})])
+        kind: Kind = "prediction"
+        sentence = f"round {t + 1} was not foreseen by the rounds before it in {about}"
+        numbers = {"round": float(t + 1), "importance": max(misfit.importance for misfit in own)}
+        if foreseen:
+            small = numbers["importance"] < 1.0
+            why = "by too little to matter" if small else "and a later round was asked where the clusters are"
+            kind = own[0].kind
+            sentence = f"round {t + 1}, {about}: measured and inferred values differ by more than noise, {why}"
+        ids, clusters = _ids(domain, own), _clusters(own)
+        yield Reason(kind=kind, sentence=sentence, columns=ids, clusters=clusters, numbers=numbers)
 
 
 def _clusters(misfits: Sequence[Misfit]) -> tuple[int, ...]:
@@ -225,21 +198,12 @@ def _ids(domain: Domain, misfits: Sequence[Misfit]) -> tuple[str | int, ...]:
     return tuple(j if domain.columns is None else domain.columns[j] for j in _columns(misfits))
 
 
-def _in_units(domain: Domain, column: int, value: float) -> float:
-    low, high = domain.low[column], domain.high[column]
-    return float(np.clip(low + 0.5 * (value + 1.0) * (high - low), low, high))
-
-
 def _figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:.4g}"
 
 
 def listed(names: Sequence[object]) -> str:
-    """Names in words, not more than a reader wants.
-
-    >>> listed([1, 2, 3])
-    '1, 2 and 3'
-    """
+    """Names in words, not more than a reader wants: 1, 2 and 3."""
     shown = [str(name) for name in names]
     if len(shown) > _MOST_NAMED:
         shown[_MOST_NAMED - 1 :] = [f"{len(shown) - _MOST_NAMED + 1} more"]

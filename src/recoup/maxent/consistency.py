@@ -30,57 +30,48 @@ _FLAT = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cells:
-    """One round of a Voronoi query: noisy counts and absolute sums of its cells, with their noise scales."""
+    """One round of a Voronoi query: noisy counts and sums of its cells, with their noise scales."""
 
     centers: Array
     counts: Array
     count_scales: Array
     sums: Array | None = None
     sum_scales: Array | None = None
+    relative: bool = False  # whether sums are of offsets from the centres
 
     def means(self, context: Context) -> Array:
-        """Sum over count, inside the domain; a cell with a count below 1 keeps the centre of its query."""
-        return self.centers if self.sums is None else _means(context, self.centers, self.counts, self.sums)
+        """Sum over count, inside the domain; a cell without sums, or a count below 1, keeps the centre of its query."""
+        if self.sums is None:
+            return self.centers
+        usable = self.counts >= 1.0
+        means = self.sums / np.where(usable, self.counts, 1.0)[:, None]
+        means = self.centers + means if self.relative else means
+        return context.domain.clip(np.where(usable[:, None], means, self.centers))
 
 
-def noisy_means_of(context: Context, answered: Round) -> Array | None:
-    """Where a round alone would put the middles of its cells, of which relative sums are offsets; none without sums."""
-    query = as_cells(answered.query, "absolute", "relative")
+def cells_of(answered: Round) -> Cells | None:
+    """Read a round of counts in cells, with or without sums; none of another query."""
+    query = as_cells(answered.query)
     if query is None:
         return None
-    counts, sums = answered.noisy[: query.n_cells], answered.noisy[query.n_cells :].reshape(query.centers.shape)
-    return _means(context, query.centers, counts, sums, query.centers if query.sums == "relative" else None)
-
-
-def _means(context: Context, centers: Array, counts: Array, sums: Array, start: Array | None = None) -> Array:
-    usable = counts >= 1.0
-    means = sums / np.where(usable, counts, 1.0)[:, None]
-    if start is not None:
-        means = start + means
-    return context.domain.clip(np.where(usable[:, None], means, centers))
+    k, shape = query.n_cells, query.centers.shape
+    cells = Cells(centers=query.centers, counts=answered.noisy[:k], count_scales=answered.scales[:k])
+    if query.sums == "none":
+        return cells
+    sums, scales = answered.noisy[k:].reshape(shape), answered.scales[k:].reshape(shape)
+    return replace(cells, sums=sums, sum_scales=scales, relative=query.sums == "relative")
 
 
 def voronoi_cells_of(rounds: Sequence[Round]) -> list[Cells]:
     """Read rounds of counts, with or without absolute sums; other queries are refused."""
     if not rounds:
         raise ParameterError("the transcript holds no round to infer from.")
-    cells = []
-    for answered in rounds:
-        query = as_cells(answered.query, "none", "absolute")
-        if query is None:
-            raise ParameterError(
-                "this method reads rounds of counts and absolute sums (DP-KMEANS) only; use another method."
-            )
-        k, shape = query.n_cells, query.centers.shape
-        of_sums = {}
-        if query.sums == "absolute":
-            of_sums = {"sums": answered.noisy[k:].reshape(shape), "sum_scales": answered.scales[k:].reshape(shape)}
-        counts, scales = answered.noisy[:k], answered.scales[:k]
-        cells.append(Cells(centers=query.centers, counts=counts, count_scales=scales, **of_sums))
+    cells = [read for answered in rounds if (read := cells_of(answered)) and not read.relative]
+    if len(cells) < len(rounds):
+        raise ParameterError(
+            "this method reads rounds of counts and absolute sums (DP-KMEANS) only; use another method."
+        )
     return cells
-
-
-# ---------------------------------------------------------------- totals that agree
 
 
 class Table(NamedTuple):
@@ -110,10 +101,8 @@ class Report(NamedTuple):
 def made_consistent(rounds: Sequence[Cells], context: Context) -> tuple[list[Cells], float, Report]:
     """The most likely counts and sums whose totals agree over all rounds, no count negative; and their common count.
 
-    Guarantees:
-        Deterministic. Counts are >= 0 exactly and totals agree up to the rounding of their summation. A Laplace optimum
-        is not unique: the one of least sum ((x - y) / b)^2 is returned, which is (cells of equal scale share a
-        discrepancy equally).
+    Guarantees: counts are >= 0 exactly and totals agree up to the rounding of their summation. A Laplace optimum is not
+    unique: the one of least sum ((x - y) / b)^2 is returned, which is (cells of equal scale share a discrepancy).
     """
     of_counts, of_sums = stacked(rounds)
     gaussian = context.mechanism == "gaussian"
@@ -179,13 +168,11 @@ class _Slopes:
         self.positions = np.concatenate([np.cumsum(capacity[::-1])[::-1], [0.0]])
         self.jumps = np.concatenate([[2.0 * self.slopes[0]], np.diff(self.slopes), [np.inf]])
 
-    def active(self, total: float) -> int:
-        """The group that takes up a change of the total here."""
-        return min(int(np.count_nonzero(self.positions[1:] > total)), self.slopes.size - 1)
-
-    def filling(self, group: int) -> Filling:
+    def filling(self, total: float) -> tuple[int, float, Filling]:
+        """The group of cells that takes up a change of the total here, and the total without it."""
+        group = min(int(np.count_nonzero(self.positions[1:] > total)), self.slopes.size - 1)
         y = self.y[self.member == group]
-        return Filling(y, np.full(y.size, self.scales[group] ** 2))
+        return group, float(self.positions[group + 1]), Filling(y, np.full(y.size, self.scales[group] ** 2))
 
 
 def _flat_bottom(positions: Array, jumps: Array, slope: float) -> tuple[float, float, float]:
@@ -197,7 +184,9 @@ def _flat_bottom(positions: Array, jumps: Array, slope: float) -> tuple[float, f
     return float(positions[low]), float(positions[high]), abs(float(left[high])) if low != high else 0.0
 
 
-def _common_total(fillings: list[Filling], offsets: list[float], low: float, high: float) -> tuple[float, float, int]:
+def _common_total(
+    fillings: Sequence[Filling], offsets: Sequence[float], low: float, high: float
+) -> tuple[float, float, int]:
     """The total in [low, high] of least squared cost, the slope left there, and the number of Newton steps.
 
     The slope is concave and increasing: after one step the iterates rise to the root, and reach it in finitely many.
@@ -218,10 +207,9 @@ def exact_counts(table: Table, gaussian: bool) -> tuple[Array, Report]:
     y, scales, slices = table.y[:, 0], table.scales[:, 0], table.slices()
     x = np.maximum(y, 0.0)
     if gaussian:
-        fillings, offsets = [Filling(y[rows], scales[rows] ** 2) for rows in slices], [0.0] * len(slices)
-        positive = table.totals(x)
-        total, dual, steps = _common_total(fillings, offsets, float(positive.min()), float(positive.max()))
-        x = np.concatenate([filling.fill(total) for filling in fillings])
+        own, positive = [Filling(y[rows], scales[rows] ** 2) for rows in slices], table.totals(x)
+        total, dual, steps = _common_total(own, [0.0] * len(own), float(positive.min()), float(positive.max()))
+        x = np.concatenate([filling.fill(total) for filling in own])
     else:
         rounds = [_Slopes(y[rows], scales[rows]) for rows in slices]
         low, high, dual = _flat_bottom(
@@ -229,9 +217,7 @@ def exact_counts(table: Table, gaussian: bool) -> tuple[Array, Report]:
             np.concatenate([r.jumps for r in rounds]),
             sum(float(r.slopes[0]) for r in rounds),
         )
-        active = [r.active(0.5 * (low + high)) for r in rounds]
-        fillings = [r.filling(g) for r, g in zip(rounds, active, strict=True)]
-        offsets = [float(r.positions[g + 1]) for r, g in zip(rounds, active, strict=True)]
+        active, offsets, fillings = zip(*(r.filling(0.5 * (low + high)) for r in rounds), strict=True)
         total, _, steps = _common_total(fillings, offsets, low, high)
         for rows, r, g, filling, offset in zip(slices, rounds, active, fillings, offsets, strict=True):
             part = x[rows]

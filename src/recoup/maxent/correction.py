@@ -44,8 +44,7 @@ class CellMisfit(NamedTuple):
 def solved_and_settled(rounds: Sequence[Round], n_settling: int) -> tuple[Sequence[Round], Sequence[Round]]:
     """Which rounds of a release the solver explains, and which then correct what it gave.
 
-    The last rounds, which settled centres, only correct, after the last before them that measured means: their cells
-    hardly differ, so they would be nearly the same rows again and again.
+    The last rounds, which settled centres, only correct: their cells hardly differ, so their rows would be the same.
     """
     solved = rounds[: len(rounds) - n_settling]
     with_means = [answered for answered in solved if as_cells(answered.query, "absolute", "relative")]
@@ -55,7 +54,17 @@ def solved_and_settled(rounds: Sequence[Round], n_settling: int) -> tuple[Sequen
 def corrected(context: Context, rounds: Sequence[Round], points: Array, weights: Array) -> WeightedPoints:
     """Move a measure, round by round, to what they measured beyond their noise; the total stays."""
     for answered in rounds:
-        points, weights = _corrected_by(context, answered, points, weights)
+        query, law = of_kind(answered.query, VoronoiQuery), answered.mechanism
+        counted = misfit_of(answered, points, weights)
+        more = expected_error(counted.more[:, None], counted.more_error[:, None], law)[:, 0]
+        sizes = np.maximum(counted.sizes + more, 0.0)
+        weights = _resized(query, points, weights, sizes)
+        misfit = misfit_of(answered, points, weights)
+        wanted = left = expected_error(misfit.offsets, misfit.offset_errors, law)
+        for _ in range(_PASSES if wanted.any() else 0):
+            points = _shifted(context, query, points, weights, left)
+            weights = _resized(query, points, weights, sizes)
+            left = wanted - (misfit.offsets - misfit_of(answered, points, weights).offsets)
     return WeightedPoints(points, weights)
 
 
@@ -84,8 +93,7 @@ def expected_error(offsets: Array, errors: Array, law: str) -> Array:
     """The part of (k, d) offsets that is expected to be an error of the model, not noise of these deviations.
 
     The model's errors are taken to be symmetric, of a law that is itself estimated: a mixture of Gaussians of spreads
-    from none to the whole range, first for all columns together, then for each column with these as its prior. Noise of
-    known law explains what it can; an error that no noise makes is taken as it was measured.
+    from none to the whole range, first for all columns together, then for each column with these as its prior.
     """
     typical = float(np.exp(np.mean(np.log(errors))))
     spreads = typical * _RATIOS
@@ -149,21 +157,6 @@ def _log_density(offsets: Array, errors: Array, spread: float, law: str) -> Arra
     below = -offsets / scale + log_ndtr(offsets / spread - ratio)
     above = offsets / scale + log_ndtr(-offsets / spread - ratio)
     return np.asarray(0.5 * ratio**2 + np.logaddexp(below, above) - np.log(scale))
-
-
-def _corrected_by(context: Context, answered: Round, points: Array, weights: Array) -> tuple[Array, Array]:
-    query, law = of_kind(answered.query, VoronoiQuery), answered.mechanism
-    counted = misfit_of(answered, points, weights)
-    more = expected_error(counted.more[:, None], counted.more_error[:, None], law)[:, 0]
-    sizes = np.maximum(counted.sizes + more, 0.0)
-    weights = _resized(query, points, weights, sizes)
-    misfit = misfit_of(answered, points, weights)
-    wanted = left = expected_error(misfit.offsets, misfit.offset_errors, law)
-    for _ in range(_PASSES if wanted.any() else 0):
-        points = _shifted(context, query, points, weights, left)
-        weights = _resized(query, points, weights, sizes)
-        left = wanted - (misfit.offsets - misfit_of(answered, points, weights).offsets)
-    return points, weights
 
 
 def _resized(query: VoronoiQuery, points: Array, weights: Array, sizes: Array) -> Array:

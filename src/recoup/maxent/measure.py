@@ -15,16 +15,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.maxent.consistency import made_consistent, voronoi_cells_of
+from recoup.maxent.consistency import cells_of, made_consistent, voronoi_cells_of
 from recoup.maxent.correction import corrected, solved_and_settled
-from recoup.maxent.fine_grid import coarse_rows
 from recoup.maxent.newton import solve
 from recoup.maxent.sizes import records_of
-from recoup.maxent.support import LARGEST_MEAN_ERROR, Measure, Shares, around_means, drawn_support, resampled
+from recoup.maxent.support import LARGEST_MEAN_ERROR, Measure, around_means, coarse_rows, drawn_support, resampled
 from recoup.queries.base import Array, RowBlock, rows_of
 from recoup.queries.cells import as_cells
 from recoup.queries.counts import as_grid, counts_in_cells, marginals_of
@@ -32,14 +32,14 @@ from recoup.transcript.context import Context
 from recoup.transcript.round import Round
 
 # Of DP-KMEANS. A quick pass finds where the mass is; a support around the means alone overstates how wide clusters are.
-_ROUGH_POINTS, _ROUGH_ROUNDS, _ROUGH_TOLERANCE, _MAX_STEPS_OF_MEANS = 3000, 2, 0.1, 200
+_ROUGH_POINTS, _STEPS_OF_MEANS = 3000, 200
 _JITTERS_OF_MEANS = (0.01, 0.03, 0.08)
 # By how much all rows of one record may tilt the base: to e^(+-L).
 _TILT_GRID, _TILT_OTHER = 10.0, 35.0
 _TILT_HYBRID = 70.0  # a grid with absolute sums: those few rows must outweigh a base that is uniform inside cells
 # Of several releases.
 _GRID_COLUMNS = 3  # in more, a grid's cells are too wide for a base; the same bound as the default algorithm's
-_AROUND_MEANS = Shares(first_look=0.05, cells=0.6, resampled=0.35)  # where no look is fit to be a base
+_CELLS, _FROM_LAST = 0.6, 0.35  # shares of the support where no look is fit to be a base
 _FEWEST_PSEUDO_RECORDS = 30.0  # the base weighs at least this much: where noise drowns all rounds, it must hold them
 
 
@@ -75,16 +75,7 @@ def maxent(problem: Problem) -> Measure:
     for step in problem.passes:
         points = problem.support(step.n_points, measure)
         rounds = problem.rounds if step.last_rounds is None else problem.rounds[-step.last_rounds :]
-        measure = explained(
-            problem.context,
-            rounds,
-            points,
-            problem.total,
-            temperature=problem.temperature,
-            tolerance=step.tolerance,
-            max_steps=step.max_steps,
-            slack=step.slack,
-        )
+        measure = explained(problem.context, rounds, points, problem.total, problem.temperature, step)
         if measure.solution is None:
             break
     assert measure is not None
@@ -97,28 +88,17 @@ def explained(
     rounds: Sequence[Round],
     points: Array,
     total: float,
-    *,
     temperature: float,
+    how: Pass,
     base: Array | None = None,
-    tolerance: float = 0.03,
-    max_steps: int = 200,
-    slack: float = 0.0,
 ) -> Measure:
     """The measure of this total on given points that explains the rounds and departs least from a (uniform) base."""
     blocks, observed, scales, laws = observations(context, rounds, points, total)
     base = np.full(len(points), total / len(points)) if base is None else base
     if not blocks:
         return Measure(points=points, weights=base, solution=None)
-    solution = solve(
-        blocks,
-        observed,
-        np.hypot(scales, slack),
-        base,
-        temperature=temperature,
-        noise=laws,
-        tolerance=tolerance,
-        max_steps=max_steps,
-    )
+    solver = partial(solve, temperature=temperature, tolerance=how.tolerance, max_steps=how.max_steps)
+    solution = solver(blocks, observed, np.hypot(scales, how.slack), base, noise=laws)
     return Measure(points=points, weights=solution.measure, solution=solution)
 
 
@@ -150,17 +130,10 @@ def total_of(context: Context, rounds: Sequence[Round]) -> float:
 
 
 def weighted_quantile(values: Array, weights: Array, level: float) -> float:
-    """The smallest value up to which the weights reach a level of their sum.
-
-    >>> weighted_quantile(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 2.0]), 0.5)
-    2.0
-    """
+    """The smallest value up to which the weights reach a level of their sum."""
     order = np.argsort(values)
     cumulative = np.cumsum(weights[order])
     return float(values[order][min(np.searchsorted(cumulative, level * cumulative[-1]), len(values) - 1)])
-
-
-# ---------------------------------------------------------------- how rounds of counts and sums are read
 
 
 def only_means(rounds: Sequence[Round]) -> bool:
@@ -182,22 +155,18 @@ def by_means(context: Context, rounds: Sequence[Round], rng: np.random.Generator
     def support(n: int, last: Measure | None) -> Array:
         if last is None:
             return around_means(context, cells, n, rng)
-        moved = resampled(context, last, n - n // 4, rng, jitters=_JITTERS_OF_MEANS)
+        moved = resampled(context, last, n - n // 4, rng, _JITTERS_OF_MEANS)
         return np.concatenate([around_means(context, cells, n // 4, rng), moved])
 
-    rough = Pass(
-        n_points=min(n_points, _ROUGH_POINTS),
-        tolerance=_ROUGH_TOLERANCE,
-        max_steps=_MAX_STEPS_OF_MEANS,
-        last_rounds=_ROUGH_ROUNDS,
-    )
+    last = Pass(n_points=n_points, max_steps=_STEPS_OF_MEANS)
+    rough = replace(last, n_points=min(n_points, _ROUGH_POINTS), tolerance=0.1, last_rounds=2)
     return Problem(
         context=context,
         rounds=rounds,
         total=total,
         temperature=temperature_of_means(float(np.mean([c.count_scales.mean() for c in cells])), total),
         support=support,
-        passes=(rough, Pass(n_points=n_points, max_steps=_MAX_STEPS_OF_MEANS)),
+        passes=(rough, last),
         seconds={"consistency": time.perf_counter() - clock},
     )
 
@@ -250,7 +219,8 @@ def of_several(
     def support(n: int, last: Measure | None) -> Array:
         """An equal number of points from each look, each with its share of points around cells and of the last pass."""
         if not looks:
-            return drawn_support(context, others, n, rng, total=total, last=last, shares=_AROUND_MEANS)
+            shares = {"cells": _CELLS, "from_last": _FROM_LAST}
+            return drawn_support(context, others, n, rng, total=total, last=last, **shares)
         means = [r for r in others if has_means(r)]
         parts = zip(looks, equal_parts(n, len(looks)), strict=True)
         return np.concatenate(
@@ -287,12 +257,11 @@ def base_looks(rounds: Sequence[Round], n_columns: int) -> list[Round]:
 
 def has_means(answered: Round) -> bool:
     """Whether a round tells where the middles of its cells are: most of its records lie in cells of known mean."""
-    query = as_cells(answered.query, "absolute", "relative")
-    if query is None:
+    cells = cells_of(answered)
+    if cells is None or cells.sum_scales is None:
         return False
-    k = query.n_cells
-    counts, scales = np.maximum(answered.noisy[:k], 0.0), answered.scales
-    errors = scales[k:].reshape(query.centers.shape).mean(axis=1) / np.maximum(counts, scales[:k])
+    counts = np.maximum(cells.counts, 0.0)
+    errors = cells.sum_scales.mean(axis=1) / np.maximum(counts, cells.count_scales)
     return bool(counts[errors <= LARGEST_MEAN_ERROR].sum() > 0.5 * counts.sum())
 
 
@@ -305,10 +274,7 @@ def temperature_of(strength: float, rounds: Sequence[Round]) -> float:
 
 
 def temperature_of_means(count_scale: float, total: float) -> float:
-    """The weight of the entropy for DP-KMEANS: 0.4 (w^2 / n)^(1/4), w = 1 / b of the counts.
-
-    Flat in practice: a factor of three either way changes little once the problem is solved.
-    """
+    """The weight of the entropy for DP-KMEANS, 0.4 (w^2 / n)^(1/4), w = 1 / b of the counts: flat in practice."""
     return float(0.4 * (1.0 / (count_scale**2 * max(total, 1.0))) ** 0.25)
 
 

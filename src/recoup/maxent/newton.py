@@ -22,13 +22,14 @@ from threadpoolctl import ThreadpoolController
 
 from recoup.errors import ParameterError
 from recoup.kernels import maxent as kernels
-from recoup.maxent.rows import Floats, Integers, Rows, merged_by_signature, packed
+from recoup.maxent.rows import Floats, Rows, merged_by_signature, packed
 from recoup.queries.base import Partition, RowBlock
 
 # A Cholesky factorisation beats conjugate gradients up to here, because rounds are nearly collinear by design.
 _DENSE_ROWS = 3000
 _ARMIJO, _TO_BOUNDARY = 1e-4, 0.95
 _CG_ACCURACY, _CG_STEPS = 0.1, 300
+_blas = lru_cache(maxsize=1)(ThreadpoolController)
 
 
 class Solution(NamedTuple):
@@ -45,11 +46,11 @@ class Solution(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """Everything that is known at one dual point."""
+    """Everything that is known at one dual point; residual is rho = (y - A mu) / b."""
 
     u: Floats
     measure: Floats
-    residual: Floats  # rho = (y - A mu) / b
+    residual: Floats
     dual_value: float
     gap: float
 
@@ -156,31 +157,19 @@ def solve(
     """Find the measure on a support that explains noisy additive measurements with the least departure from a base.
 
     Minimises sum_r loss((y_r - (A mu)_r) / b_r) + temperature KL(mu || base) over measures mu >= 0 of the base's total,
-    where the loss is |.| for a row with Laplace noise and (.)^2 / 2 for one with Gaussian noise.
+    where the loss is |.| for a row with Laplace noise and (.)^2 / 2 for one with Gaussian noise. The blocks are A, one
+    after the other, `observed` is y and `scales` is b; `noise` is "laplace", "gaussian", or one for each row. It
+    stops when the duality gap per row is at most `tolerance`, or with `converged` false.
 
-    Args:
-        blocks: the rows A on the support, one block a query; the rows of the blocks follow one another.
-        observed: (R,) the noisy answers y.
-        scales: (R,) the noise scales b: of Laplace noise, or the standard deviation of Gaussian noise.
-        base: (m,) positive weights.
-        temperature: the weight of the entropy term.
-        noise: "laplace", "gaussian", or one of the two for each row.
-        tolerance: stop when the duality gap per row is at most this.
-        max_steps: give up, with `converged` false, after so many Newton steps.
-
-    Guarantees:
-        `measure` is nonnegative and sums to the base's total; `dual` is feasible; the objective at `measure` exceeds
-        its minimum by at most `gap`, which is always computed and reported, converged or not. Never raises for a
-        singular system: zero rows, equal rows and unattainable answers are ordinary input. At an extremely low
-        temperature, where temperature times scale is far below what any private release has, it may stop early.
+    Guarantees: `measure` is nonnegative and sums to the base's total; `dual` is feasible; the objective at `measure`
+    exceeds its minimum by at most `gap`, converged or not. Never raises for a singular system: zero rows, equal rows
+    and unattainable answers are ordinary. At a temperature far below that of any private release it may stop early.
     """
     y, b, p = (np.asarray(a, np.float64) for a in (observed, scales, base))
     gaussian = _check(blocks, y, b, p, temperature, noise, tolerance)
-    groups: Integers | None = None
+    weights, groups = p, None
     if all(isinstance(block, Partition) and block.values is None for block in blocks):
         blocks, weights, groups = merged_by_signature(blocks, p)
-    else:
-        weights = p
     rows = packed(blocks)
     problem = _Problem(rows, y, b, weights, temperature, gaussian)
     # Several BLAS threads spin while they wait: 1.6 times faster at best, up to 15 times slower on a busy machine.
@@ -202,11 +191,6 @@ def solve(
         n_steps=n_steps,
         converged=point.gap <= tolerance * rows.size,
     )
-
-
-@lru_cache(maxsize=1)
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def _ascend(problem: _Problem, u: Floats, wanted_gap: float, max_steps: int) -> tuple[_Point, int]:
@@ -247,9 +231,8 @@ def _ascend(problem: _Problem, u: Floats, wanted_gap: float, max_steps: int) -> 
             candidate = problem.at(u + step * du)
         d_above = tau / high - above + above / high * du
         d_below = tau / low - below - below / low * du
-        multiplier_step = min(
-            step if step < longest else 1.0, _TO_BOUNDARY * min(room(above, d_above), room(below, d_below))
-        )
+        reach = _TO_BOUNDARY * min(room(above, d_above), room(below, d_below))
+        multiplier_step = min(step if step < longest else 1.0, reach)
         above, below = above + multiplier_step * d_above, below + multiplier_step * d_below
         point = candidate
         if point.gap < best.gap:
@@ -262,7 +245,7 @@ def _check(
 ) -> npt.NDArray[np.bool_]:
     """Refuse input that has no solution; returns which rows have Gaussian noise."""
     n_rows = sum(block.shape[1] for block in blocks)
-    if not blocks or n_rows == 0:
+    if n_rows == 0:
         raise ParameterError("there are no rows to explain: pass at least one block with at least one row")
     if y.shape != (n_rows,) or b.shape != (n_rows,):
         raise ParameterError(f"the blocks have {n_rows} rows, but observed is {y.shape} and scales is {b.shape}")

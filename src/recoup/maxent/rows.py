@@ -1,8 +1,10 @@
 """Additive measurements on a support, in the layout that the solver's kernels read.
 
 A point touches one cell of every partition, so its rows are few. Two layouts share one interface. Where all rounds add
-the same values of a point (the absolute sums of DP-KMEANS), points with the same tuple of cells differ only in those
-values: the moments of each group say everything, and a Gram matrix costs next to nothing. Other mixes are runs.
+the same values of a point (the absolute sums of DP-KMEANS), points with the same tuple of cells differ only in those:
+the moments of each group say everything, and a Gram matrix costs next to nothing. Other mixes are runs. Both hold the
+rows in the kernels' order, a cell's count and its sums side by side. `points` and `external` are the caller's numbers
+of points and rows; a tile is `tile_length` rows from `tile_row` on that only the points of one cell touch.
 """
 
 from __future__ import annotations
@@ -39,10 +41,8 @@ def dense_rows(blocks: Sequence[RowBlock], n_points: int) -> Floats:
             part[:] = block.toarray()
         else:
             part[every, block.cells] = 1.0
-            if block.values is not None:
-                width = block.values.shape[1]
-                for j in range(width):
-                    part[every, block.n_cells + block.cells * width + j] = block.values[:, j]
+            for j, values in enumerate(() if block.values is None else block.values.T):
+                part[every, block.n_cells + block.cells * (block.shape[1] // block.n_cells - 1) + j] = values
     return rows
 
 
@@ -56,12 +56,7 @@ def packed(blocks: Sequence[RowBlock]) -> Rows:
 
 
 class GroupedRows:
-    """Partitions that add the same values of a point, or its count alone: points grouped by their tuple of cells.
-
-    Both layouts hold the rows in the kernels' order, a cell's count and its sums side by side. `points` and `external`
-    are the caller's numbers of points and rows; a tile is `tile_length` rows from `tile_row` on that only the points of
-    one cell touch.
-    """
+    """Partitions that add the same values of a point, or its count alone: points grouped by their tuple of cells."""
 
     def __init__(self, blocks: Sequence[Partition], values: Floats | None) -> None:
         m = blocks[0].shape[0]
@@ -102,7 +97,7 @@ class GroupedRows:
         kernels.gram_grouped(self._groups, self._moments(weights), out)
 
     def tiles(self, weights: Floats) -> Floats:
-        """The products of rows of the same cell, one tile a cell."""
+        """The products of rows of the same cell, one tile per cell."""
         out = np.zeros((self.size, self._groups.values.shape[1]))
         kernels.tiles_grouped(self._groups, self._moments(weights), out)
         return out
@@ -122,29 +117,25 @@ class RunRows:
         self.points = _sorted_by_cells(blocks, m)
         starts = np.cumsum([0, *(b.shape[1] for b in blocks)])
         self.size = int(starts[-1])
-        sparse = [(b, int(s)) for b, s in zip(blocks, starts, strict=False) if not isinstance(b, np.ndarray)]
-        dense = [(b, int(s)) for b, s in zip(blocks, starts, strict=False) if isinstance(b, np.ndarray)]
-        pieces, first = [], 0
-        for block, start in sparse:
-            if isinstance(block, Partition):
-                pieces.append(_pack_partition(block, self.points, first, start))
-            else:
-                pieces.append(_pack_sparse(block, self.points, first, start))
+        pieces, dense, first = [], [], 0
+        for block, start in zip(blocks, starts[:-1].tolist(), strict=True):
+            if isinstance(block, np.ndarray):
+                dense.append((block, start))
+                continue
+            pack = _pack_partition if isinstance(block, Partition) else _pack_sparse
+            pieces.append(pack(block, self.points, first, start))
             first += block.shape[1]
         self.n_sparse, n_dense = first, self.size - first
         self.dense = np.empty((m, n_dense))
         if dense:
-            np.concatenate([b for b, _ in dense], axis=1, out=self.dense)
-            self.dense = self.dense[self.points]
+            self.dense = np.concatenate([b for b, _ in dense], axis=1, out=self.dense)[self.points]
         # external[r] is the caller's number of the kernels' row r
         self.external = np.concatenate([p.external for p in pieces] + [np.arange(s, s + b.shape[1]) for b, s in dense])
         self.tile_row = np.concatenate([*(p.tile_row for p in pieces), np.arange(first, self.size)])
         self.tile_length = np.concatenate([*(p.tile_length for p in pieces), np.ones(n_dense, np.int64)])
         self.runs = _interleave(pieces, m)
-        work = (
-            float(np.sum(np.add.reduceat(self.runs.length, self.runs.start[:-1]).astype(float) ** 2)) if pieces else 0.0
-        )
-        self.n_threads = n_threads() if work > 2 * _THREADED_WORK else 1
+        work = np.add.reduceat(self.runs.length, self.runs.start[:-1]).astype(float) ** 2 if pieces else np.zeros(1)
+        self.n_threads = n_threads() if work.sum() > 2 * _THREADED_WORK else 1
 
     def gather(self, z: Floats) -> Floats:
         """A' z."""
@@ -174,7 +165,7 @@ class RunRows:
             out[self.n_sparse :, self.n_sparse :] = (self.dense * weights[:, None]).T @ self.dense
 
     def tiles(self, weights: Floats) -> Floats:
-        """The products of rows of the same cell, one tile a cell."""
+        """The products of rows of the same cell, one tile per cell."""
         out = np.zeros((self.size, int(self.tile_length.max(initial=1))))
         kernels.gram_diagonal(self.runs, weights, out[: self.n_sparse])
         out[self.n_sparse :, 0] = weights @ self.dense**2
@@ -264,13 +255,11 @@ def _interleave(pieces: Sequence[_Piece], m: int) -> kernels.Runs:
 
 def merged_by_signature(blocks: Sequence[RowBlock], base: Floats) -> tuple[list[RowBlock], Floats, Integers]:
     """Merge points that lie in the same cells throughout: counts cannot tell them apart."""
-    cells = [np.asarray(b.cells) for b in blocks if isinstance(b, Partition)]
+    partitions = [block for block in blocks if isinstance(block, Partition)]
     groups = np.zeros(len(base), np.int64)
-    for column in cells:
-        groups = np.unique(groups * (int(column.max()) + 1) + column, return_inverse=True)[1]
+    for block in partitions:
+        groups = np.unique(groups * (int(block.cells.max()) + 1) + block.cells, return_inverse=True)[1]
     members = np.zeros(int(groups.max()) + 1, np.int64)
     members[groups] = np.arange(len(base))
-    merged: list[RowBlock] = [
-        Partition(cells=b.cells[members], n_cells=b.n_cells) for b in blocks if isinstance(b, Partition)
-    ]
+    merged: list[RowBlock] = [Partition(cells=b.cells[members], n_cells=b.n_cells) for b in partitions]
     return merged, np.asarray(np.bincount(groups, weights=base), np.float64), groups

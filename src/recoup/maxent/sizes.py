@@ -1,8 +1,5 @@
 """What noisy counts tell: how many records there are in all, how many in each cluster, and which may be noise.
 
-Every round whose counts add up to the number of records tells it once more, without bias; it costs nothing, since only
-what was released is read.
-
 Where bounds are wide, most cells are empty, and their noisy counts, kept from being negative, leave a little mass far
 from everything. To k-means such mass is worth a centre of its own. So the size of a small cluster is estimated once
 more, without bias: by the sum of the noisy counts of its cells, the negative ones included.
@@ -19,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recoup.kernels.weighted_kmeans import weighted_kmeans
-from recoup.maxent.fine_grid import reachable_cells
+from recoup.maxent.support import reachable_cells
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.queries.counts import as_grid
@@ -117,9 +114,6 @@ def records_of(context: Context, rounds: Sequence[Round]) -> Records | None:
     return Records(estimate=float(weighted / precision), deviation=float(precision**-0.5))
 
 
-# ---------------------------------------------------------------- by cluster
-
-
 class WeightedPoints(NamedTuple):
     """Points (m, d) of the unit domain, and the (m,) records that each stands for."""
 
@@ -141,10 +135,7 @@ class Clusters:
         return np.asarray(np.bincount(self.labels, weights=self.weights, minlength=self.n), dtype=np.float64)
 
     def of_cells(self, cells: NDArray[np.int64], middles: Array) -> tuple[NDArray[np.int64], Array]:
-        """The cluster of each cell, given the cell of each point: that of most of its records, else of its middle.
-
-        And the (n_cells, K) records by cell and cluster.
-        """
+        """The cluster of each cell, that of most of its records, else of its middle; and the records by both."""
         n_cells = len(middles)
         both = np.bincount(cells * self.n + self.labels, self.weights, minlength=n_cells * self.n)
         mass = np.asarray(both, dtype=np.float64).reshape(n_cells, self.n)

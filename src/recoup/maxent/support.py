@@ -1,24 +1,30 @@
 """Where an inferred measure may live: points drawn around what was released, never around records.
 
 A first look (a grid or marginals, denoised) says roughly where records are, the means of cells say it better, and the
-measure of a pass before says where the mass went. Each part is drawn here, once.
+measure of a pass before says where the mass went.
+
+A grid may have a million cells, most of them empty and some outside the domain. Cells that no record can reach hold
+noise alone and are left out. The rest is read in blocks of whole cells, whose sums are measurements like any other. In
+few columns, bins are merged alike along each. In more, that would leave one or two bins per column; there, blocks are
+small where the released counts are high, and large where there is nothing.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
-from recoup.domain import uniform_points
+from recoup.domain import Domain, uniform_points
 from recoup.maxent.consistency import Cells
-from recoup.maxent.fine_grid import denoised, likely_counts
 from recoup.maxent.newton import Solution
-from recoup.queries.base import Array, of_kind
+from recoup.queries.base import Array, Integers, Partition, of_kind
 from recoup.queries.cells import VoronoiQuery, as_cells
-from recoup.queries.counts import as_grid, marginals_of
+from recoup.queries.counts import GridQuery, as_grid, marginals_of
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round
 
@@ -26,6 +32,10 @@ _UNIFORM_SHARE = 0.03
 _SPREADS = (0.02, 0.05, 0.1, 0.2)  # around means
 _JITTERS = (0.02, 0.05, 0.1)  # around points of a pass before
 LARGEST_MEAN_ERROR = 0.3  # of a cell's mean, where the unit domain is 2 wide: beyond, points around it are anywhere
+_MOST_ROWS = 600
+_MERGED_COLUMNS = 3
+# Records are kept inside a ball by a little less than this part of its radius: a cell that only touches it is empty.
+_INSIDE = 1.0 - 2.0**-42
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +47,6 @@ class Measure:
     solution: Solution | None  # the solver's certificate; none if there was nothing to explain
 
 
-class Shares(NamedTuple):
-    """How the support is composed once rounds with sums exist: shares of the first look, of cells, of the last pass."""
-
-    first_look: float = 0.5
-    cells: float = 0.35
-    resampled: float = 0.15
-
-
-_SHARES = Shares()
-
-
 def drawn_support(
     context: Context,
     rounds: Sequence[Round],
@@ -56,19 +55,20 @@ def drawn_support(
     *,
     total: float,
     last: Measure | None = None,
-    shares: Shares = _SHARES,
+    cells: float = 0.35,
+    from_last: float = 0.15,
 ) -> Array:
-    """Points where rounds of counts and sums put records: their first look, their cells, and the last pass."""
+    """Points where rounds of counts and sums put records: of cells, of the last pass, and else of a first look."""
     with_sums = [r for r in rounds if as_cells(r.query, "absolute", "relative")]
-    n_cells = int(n_points * shares.cells) if with_sums else 0
-    n_resampled = 0 if last is None else int(n_points * (shares.resampled if with_sums else 2 * shares.resampled))
+    n_cells = int(n_points * cells) if with_sums else 0
+    n_resampled = 0 if last is None else int(n_points * (from_last if with_sums else 2 * from_last))
     parts = [_from_first_look(context, rounds, total, n_points - n_cells - n_resampled, rng)]
     # Spreads are for the box; the unit balls are about half as wide.
     width = 1.0 if context.domain.kind == "box" else 0.5
     if n_cells:
         parts.append(_around_noisy_means(context, with_sums, n_cells, width, rng))
     if last is not None and n_resampled:
-        parts.append(resampled(context, last, n_resampled, rng, width=width))
+        parts.append(resampled(context, last, n_resampled, rng, [width * jitter for jitter in _JITTERS]))
     return np.concatenate(parts)
 
 
@@ -86,13 +86,11 @@ def resampled(
     measure: Measure,
     n_points: int,
     rng: np.random.Generator,
-    *,
-    jitters: tuple[float, ...] = _JITTERS,
-    width: float = 1.0,
+    jitters: Sequence[float],
 ) -> Array:
     """Points of a measure, as often as their weights say, each moved a little."""
     chosen = rng.choice(len(measure.points), size=n_points, p=measure.weights / measure.weights.sum())
-    return _jittered(context, measure.points[chosen], width * rng.choice(jitters, n_points), rng)
+    return _jittered(context, measure.points[chosen], rng.choice(jitters, n_points), rng)
 
 
 def _from_first_look(
@@ -104,9 +102,7 @@ def _from_first_look(
     parts = [uniform_points(context.domain, n_uniform, rng)]
     if look is not None:
         grid, noisy, n = as_grid(look.query), look.noisy, n_points - n_uniform
-        columns = np.empty((n, context.domain.n_columns))
-        columns[:] = uniform_points(context.domain, n, rng)
-        start = 0
+        columns, start = np.array(uniform_points(context.domain, n, rng), order="C"), 0
         for marginal in marginals_of(look.query):
             if grid is not None:
                 weights = likely_counts(context.domain, grid, noisy, total)
@@ -156,3 +152,93 @@ def _around(
 
 def _jittered(context: Context, points: Array, spread: Array, rng: np.random.Generator) -> Array:
     return context.domain.clip(points + spread[:, None] * rng.standard_normal(points.shape))
+
+
+def reachable_cells(query: GridQuery, domain: Domain) -> NDArray[np.bool_]:
+    """For each cell of a grid, whether the domain allows a record in it: if not, its exact count is 0 in any data."""
+    kind, radius = domain.shape()
+    if kind == 0:
+        return np.ones(query.size, dtype=np.bool_)
+    # The norm of the point of each cell that is nearest to the origin, summed up column by column.
+    nearest = np.zeros(1)
+    for side in query.sides:
+        edge = np.maximum(np.abs((2.0 * np.arange(side) + 1.0) / side - 1.0) - 1.0 / side, 0.0)
+        nearest = (nearest[:, None] + (edge if kind == 1 else edge**2)).ravel()
+    return np.asarray((nearest if kind == 1 else np.sqrt(nearest)) <= radius * _INSIDE)
+
+
+def coarse_cells(query: GridQuery, counts: Array, n_blocks: int) -> Integers:
+    """The block of each cell when a grid with such counts is read in at most so many; its own where these suffice."""
+    if query.size <= n_blocks:
+        return np.arange(query.size)
+    if query.n_columns > _MERGED_COLUMNS:
+        return blocks_of_cells(counts.reshape(query.sides), n_blocks)
+    merge, coarse_sides = 1, list(query.sides)
+    while prod(coarse_sides) > n_blocks:
+        merge += 1
+        coarse_sides = [-(-side // merge) for side in query.sides]
+    index = np.stack(np.unravel_index(np.arange(query.size), query.sides))
+    return np.asarray(np.ravel_multi_index(tuple(index // merge), coarse_sides), dtype=np.int64)
+
+
+def blocks_of_cells(counts: Array, n_blocks: int) -> Integers:
+    """Group the cells of a grid, last column fastest, into boxes of similar weight.
+
+    The heaviest is cut in two across its longest side, where half of its weight lies, until there are enough.
+    """
+    whole: tuple[tuple[int, int], ...] = tuple((0, side) for side in counts.shape)
+    open_blocks = [(-float(counts.sum()), 0, whole)]
+    closed: list[tuple[tuple[int, int], ...]] = []
+    n_made = 1
+    while open_blocks and len(open_blocks) + len(closed) < n_blocks:
+        weight, _, box = heapq.heappop(open_blocks)
+        widths = [high - low for low, high in box]
+        if weight == 0.0 or max(widths) == 1:
+            closed.append(box)
+            continue
+        axis = int(np.argmax(widths))
+        others = tuple(a for a in range(counts.ndim) if a != axis)
+        inside = counts[tuple(slice(*ends) for ends in box)]
+        below = np.cumsum(inside.sum(axis=others))
+        cut = int(np.clip(np.searchsorted(below, below[-1] / 2.0) + 1, 1, widths[axis] - 1))
+        low, high = box[axis]
+        for ends, part in (((low, low + cut), below[cut - 1]), ((low + cut, high), below[-1] - below[cut - 1])):
+            heapq.heappush(open_blocks, (-float(max(part, 0.0)), n_made, (*box[:axis], ends, *box[axis + 1 :])))
+            n_made += 1
+    labels = np.empty(counts.shape, dtype=np.int64)
+    for block, box in enumerate([*closed, *(item[2] for item in sorted(open_blocks))]):
+        labels[tuple(slice(*ends) for ends in box)] = block
+    return labels.ravel()
+
+
+def coarse_rows(
+    domain: Domain, query: GridQuery, answered: Round, points: Array, total: float
+) -> tuple[Partition, Array, Array]:
+    """The rows of a grid on a support, with what was measured in each of their blocks and the scale of its noise."""
+    reachable, noisy = reachable_cells(query, domain), answered.noisy
+    blocks = coarse_cells(query, likely_counts(domain, query, noisy, total), _MOST_ROWS)
+    sums = np.bincount(blocks[reachable], noisy[reachable], minlength=query.size)
+    n_merged = np.bincount(blocks[reachable], minlength=query.size)
+    used, cells = np.unique(blocks[query.marginal.cells(points)], return_inverse=True)
+    # The sum of several noises is treated as one of the same kind with the same variance. Rounding can put a point of
+    # the domain's edge into a cell that no record reaches: its row is a count of nothing.
+    scale = float(answered.scales[0]) * np.sqrt(np.maximum(n_merged[used], 1))
+    if answered.imported is not None:
+        squares = np.bincount(blocks[reachable], answered.scales[reachable] ** 2, minlength=query.size)
+        scale = np.sqrt(np.maximum(squares[used], answered.scales.min() ** 2))
+    return Partition(cells=cells.ravel(), n_cells=len(used)), np.asarray(sums[used], np.float64), scale
+
+
+def likely_counts(domain: Domain, query: GridQuery, noisy: Array, total: float) -> Array:
+    """Counts of a grid's cells that are not negative and add up to the total; none where no record can be."""
+    reachable = reachable_cells(query, domain)
+    counts = np.zeros(len(noisy))
+    counts[reachable] = denoised(noisy[reachable], total)
+    return counts
+
+
+def denoised(noisy: Array, total: float) -> Array:
+    """The nearest counts that are not negative and add up to the total."""
+    descending = -np.sort(-noisy)
+    shifts = (np.cumsum(descending) - total) / np.arange(1, noisy.size + 1)
+    return np.asarray(np.maximum(noisy - shifts[np.nonzero(descending > shifts)[0][-1]], 0.0))

@@ -10,7 +10,7 @@ from recoup import Box, GridKMeans, L1Ball, L2Ball, Ledger, PrivateKMeans, Trans
 from recoup.algorithms.kmeans.grid import TOTAL_SHARE, centers_of_grid, choose_grid, most_bins
 from recoup.demo import gaussian_blobs
 from recoup.errors import ParameterError
-from recoup.maxent.fine_grid import reachable_cells
+from recoup.maxent.support import reachable_cells
 from recoup.privacy.price import Price
 from recoup.queries.base import MAX_SIZE
 from recoup.queries.counts import GridQuery

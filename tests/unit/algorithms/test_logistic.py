@@ -20,7 +20,7 @@ from recoup.errors import (
     TranscriptError,
 )
 from recoup.kernels.models import exp_minus
-from recoup.maxent.measure import explained, total_of
+from recoup.maxent.measure import Pass, explained, total_of
 from recoup.queries import query_from_json
 from recoup.queries.counts import HistogramQuery
 from recoup.queries.models import LogisticGradientQuery
@@ -351,8 +351,7 @@ def test_columns_that_crowd_do_not_make_the_default_worse_than_the_last_iterate(
         context, rounds = transcript.context, transcript.rounds
         points = algorithm.support(context, (), 1000, np.random.default_rng(seed))
         total = total_of(context, rounds)
-        solver = {"temperature": 20 / total, "tolerance": 0.03, "max_steps": 15}
-        weights = explained(context, rounds, points, total, **solver).weights
+        weights = explained(context, rounds, points, total, 20 / total, Pass(n_points=1000, max_steps=15)).weights
         answers = [
             algorithm.estimate(context, rounds),
             recoup.refit(transcript, recoup.infer(transcript, random_state=seed, n_points=1000)),

@@ -63,7 +63,7 @@ def test_cluster_infer_report_and_the_lines_on_the_page_agree(folder, method, se
 
 
 def test_python_without_a_seed_gives_what_commands_and_the_report_give(folder, monkeypatch):
-    monkeypatch.setattr("recoup.inference.simulate._DRAWS", 9)
+    monkeypatch.setattr("recoup.inference.intervals._DRAWS", 9)
     monkeypatch.setattr("recoup.inference.choose._DRAWS", 9)
     model = PrivateKMeans(4, 2, {"a": (0, 10), "b": (0, 10)}).fit("t.csv", transcript_path="t.json")
     transcript = Transcript.load("t.json")

@@ -25,7 +25,7 @@ sys.exit(f"the curator's side was loaded: {curator}" if curator else 0)
 
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch):
-    monkeypatch.setattr("recoup.inference.simulate._DRAWS", 9)  # enough for a level of 0.9, and four times as quick
+    monkeypatch.setattr("recoup.inference.intervals._DRAWS", 9)  # enough for a level of 0.9, and four times as quick
     monkeypatch.setattr("recoup.inference.choose._DRAWS", 9)
 
 

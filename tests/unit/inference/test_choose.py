@@ -5,7 +5,7 @@ import pytest
 
 import recoup
 from recoup.errors import ParameterError
-from recoup.inference.choose import AgainstNoise, suggest_clusters
+from recoup.inference.choose import AgainstNoise, range_for, suggest_clusters
 from recoup.kernels.weighted_kmeans import weighted_inertia, weighted_kmeans
 from recoup.maxent.sizes import WeightedPoints
 
@@ -92,6 +92,10 @@ def test_points_that_are_all_equal_are_one_cluster():
     assert curve.suggested == 1
     assert np.isfinite(curve.loss_high).all()
     assert np.isfinite(curve.gap).all()
+
+
+def test_the_range_is_somewhat_wider_than_what_was_asked_for():
+    assert (range_for(3), range_for(12)) == (8, 15)
 
 
 def test_too_few_points_are_refused():
@@ -185,7 +189,7 @@ def test_one_cluster_is_conclusive_only_where_two_would_have_shown():
 def test_a_number_is_lowered_to_what_stands_out_of_noise():
     model = fitted(table(32, 3, 2, n=3000), 3)
     noise = AgainstNoise(model.transcript_, *clustered(model, 8), np.random.default_rng(0))
-    assert [noise.most_told_apart(k) for k in (8, 4, 3, 2, 1)] == [3, 3, 3, 2, 1]
+    assert [noise.most_distinct(k) for k in (8, 4, 3, 2, 1)] == [3, 3, 3, 2, 1]
 
 
 def test_inferred_data_alone_is_never_conclusive():

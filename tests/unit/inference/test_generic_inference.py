@@ -15,11 +15,10 @@ from recoup.inference.infer import by_algorithms
 from recoup.inference.record_walk import Target
 from recoup.inference.sampler import (
     MAX_TRACE,
-    Settings,
     SupportTarget,
     SupportWalk,
     run_chain,
-    sample_chains_on_support,
+    run_chains,
     trace_stride,
     whole_parts,
 )
@@ -132,6 +131,11 @@ def chain_of(target, seed=0, n_steps=10_000, n_records=300, **more):
     return run_chain(walk, rng=np.random.default_rng(seed), **more)
 
 
+def chains_of(target, n_chains, n_steps, on_progress=None):
+    begins = [lambda stream: SupportWalk(target, np.ones(80), n_records=50, n_steps=n_steps)] * n_chains
+    return run_chains(begins, rng=np.random.default_rng(0), on_progress=on_progress)
+
+
 @pytest.fixture
 def target():
     rng = np.random.default_rng(5)
@@ -198,21 +202,12 @@ def test_whole_parts_keep_the_sum():
 
 def test_progress_adds_up_over_chains(target):
     seen = []
-    start = np.ones(80)
-    chains = sample_chains_on_support(
-        target,
-        start,
-        n_records=50,
-        rng=np.random.default_rng(0),
-        asked=Settings(n_steps=5000, n_chains=3, on_progress=lambda done, total: seen.append((done, total))),
-    )
+    chains = chains_of(target, 3, n_steps=5000, on_progress=lambda done, total: seen.append((done, total)))
     assert len(chains) == 3
     assert [total for _, total in seen] == [15_000] * len(seen)
     parts = np.diff([0, *(done for done, _ in seen)])  # in any order: chains run in parallel
     assert sorted(parts) == [904] * 3 + [4096] * 3
-    alone = sample_chains_on_support(
-        target, start, n_records=50, rng=np.random.default_rng(0), asked=Settings(n_steps=5000, n_chains=1)
-    )
+    alone = chains_of(target, 1, n_steps=5000)
     np.testing.assert_array_equal(alone[0].log_targets, chains[0].log_targets)
 
 
@@ -221,13 +216,7 @@ def test_an_interruption_ends_all_chains_and_keeps_the_best_so_far(target):
         if done > 4096 * 2:
             raise KeyboardInterrupt
 
-    chains = sample_chains_on_support(
-        target,
-        np.ones(80),
-        n_records=50,
-        rng=np.random.default_rng(0),
-        asked=Settings(n_steps=100_000, n_chains=3, on_progress=stop),
-    )
+    chains = chains_of(target, 3, n_steps=100_000, on_progress=stop)
     assert len(chains) == 3
     assert all(chain.interrupted for chain in chains)
     assert sum(chain.n_steps for chain in chains) <= 4096 * 8

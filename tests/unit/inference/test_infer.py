@@ -13,6 +13,7 @@ import recoup
 from recoup.errors import ParameterError, UnreadableFileError
 from recoup.inference.infer import METHODS
 from recoup.kernels.weighted_kmeans import weighted_inertia
+from recoup.maxent.measure import temperature_of_means
 
 
 def table(seed=0, n=3000, k=4, d=2):
@@ -64,6 +65,10 @@ def test_a_nearly_noiseless_transcript_gives_nearly_exact_centers(method):
         ones = np.ones(len(x))
         ratios.append(weighted_inertia(x, ones, centers) / weighted_inertia(x, ones, last))
     assert np.mean(ratios) <= 1.1
+
+
+def test_the_temperature_of_means_by_hand():
+    assert round(temperature_of_means(20.0, 5000.0), 6) == 0.010637
 
 
 def test_the_sampler_never_scores_below_its_start():

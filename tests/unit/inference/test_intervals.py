@@ -10,8 +10,16 @@ from scipy.stats import kstest
 import recoup
 from recoup.algorithms.components import CovariancePCA
 from recoup.errors import ParameterError
-from recoup.inference.intervals import _model_errors, intervals, withheld_from
-from recoup.inference.simulate import clumped, draws_for, error_at, over_simulated, simulated_rounds
+from recoup.inference.intervals import (
+    _model_errors,
+    clumped,
+    draws_for,
+    error_at,
+    intervals,
+    over_simulated,
+    simulated_rounds,
+    withheld_from,
+)
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.maxent.sizes import WeightedPoints
 from recoup.queries.cells import VoronoiQuery
@@ -164,7 +172,7 @@ def test_what_is_measured_outside_of_an_interval_withholds_it(model):
 
     def places(half_width):
         half_widths = np.full((3, 2), half_width)
-        found = withheld_from(model.transcript_, moved, centers, half_widths, np.full(3, 2000.0), clumps=False)
+        found = withheld_from(model.transcript_, moved, centers, half_widths, np.full(3, 2000.0))
         return {(one.cluster, one.column): one.reason for one in found}
 
     assert places(0.1) == {(1, 0): "the last round measured another value, outside of the interval"}

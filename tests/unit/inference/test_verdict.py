@@ -18,7 +18,7 @@ from recoup.inference.diagnostics import expected_answer, log_probability_of_siz
 from recoup.inference.evidence import evidence_of
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import judge, predicted_last_round
-from recoup.inference.verdict import Reason, Verdict
+from recoup.inference.verdict import Reason, Verdict, listed
 from recoup.maxent.measure import total_of
 from recoup.maxent.sizes import Records, records_of
 from recoup.report.write import write_report
@@ -83,6 +83,10 @@ def test_a_sentence_stays_short():
 def test_without_counts_nothing_is_told():
     assert Verdict().rests_on == "Rests on a number of records that cannot be told."
     assert "no data were inferred" in Verdict().sentence
+
+
+def test_names_are_listed_in_words():
+    assert listed([1, 2, 3]) == "1, 2 and 3"
 
 
 # ---- how many records ----

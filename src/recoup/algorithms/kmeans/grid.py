@@ -28,8 +28,8 @@ from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm, noisy_means, spr
 from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.kernels.weighted_kmeans import weighted_kmeans
-from recoup.maxent.fine_grid import reachable_cells
 from recoup.maxent.measure import total_of
+from recoup.maxent.support import reachable_cells
 from recoup.queries.base import MAX_SIZE, Array, check_size
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.queries.counts import GridQuery, as_grid

@@ -52,7 +52,7 @@ def report(
     from recoup.inference.evidence import privacy_of
     from recoup.inference.infer import infer as read
     from recoup.inference.inferred import InferredDataset
-    from recoup.inference.simulate import draws_for
+    from recoup.inference.intervals import draws_for
     from recoup.report.page import without_picture
     from recoup.report.sections.answer import answer_of, warnings_of
     from recoup.report.sections.clusters import size_words

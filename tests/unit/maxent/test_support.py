@@ -6,8 +6,8 @@ from cases import domains, extreme_rows
 
 from recoup import Box, GridKMeans, L1Ball, infer, release
 from recoup.curator.source import open_source
-from recoup.maxent.fine_grid import blocks_of_cells, coarse_cells, reachable_cells
-from recoup.maxent.measure import by_cells, maxent, observations
+from recoup.maxent.measure import by_cells, maxent, observations, weighted_quantile
+from recoup.maxent.support import blocks_of_cells, coarse_cells, denoised, reachable_cells
 from recoup.queries.counts import GridQuery
 
 
@@ -23,6 +23,11 @@ def test_every_record_is_in_a_reachable_cell(domain_name, d, side):
     totals = np.array(open_source(rows, domain).total(query, np.ones(query.size)))
     assert totals.sum() == len(rows)
     assert totals[~reachable_cells(query, domain)].sum() == 0
+
+
+def test_denoised_counts_and_quantiles_by_hand():
+    np.testing.assert_array_equal(denoised(np.array([3.0, -1.0, 2.0]), 4.0), [2.5, 0.0, 1.5])
+    assert weighted_quantile(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 2.0]), 0.5) == 2.0
 
 
 def test_reachable_cells_by_hand():
