@@ -62,6 +62,12 @@ def cells_of(answered: Round) -> Cells | None:
     return replace(cells, sums=sums, sum_scales=scales, relative=query.sums == "relative")
 
 
+def noisy_means_of(context: Context, answered: Round) -> Array | None:
+    """Where a round alone would put the middles of its cells; none without sums."""
+    cells = cells_of(answered)
+    return None if cells is None or cells.sums is None else cells.means(context)
+
+
 def voronoi_cells_of(rounds: Sequence[Round]) -> list[Cells]:
     """Read rounds of counts, with or without absolute sums; other queries are refused."""
     if not rounds:

@@ -19,7 +19,7 @@ from recoup.algorithms.base import last_of
 from recoup.algorithms.kmeans.grid import TOTAL_SHARE, total_request
 from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
-from recoup.maxent.consistency import cells_of
+from recoup.maxent.consistency import noisy_means_of
 from recoup.maxent.measure import by_cells, maxent, total_of, weighted_quantile
 from recoup.maxent.sizes import without_doubtful_clusters
 from recoup.maxent.support import Measure
@@ -110,8 +110,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
 
     def without_inference(self, context: Context, rounds: Sequence[Round]) -> Array | None:
         """The noisy means of the last round's cells, since its own answer is inferred; none where that has no sums."""
-        last = cells_of(rounds[-1])
-        return None if last is None or last.sums is None else last.means(context)
+        return noisy_means_of(context, rounds[-1])
 
     def planned_rounds(self, context: Context) -> tuple[int | None, bool]:
         """Between the plans of the smallest and of the largest table: the first answers decide."""
