@@ -24,17 +24,7 @@ from recoup.inference.judge import judge_measure, warn_of
 from recoup.inference.record_walk import sample_records
 from recoup.inference.sampler import SAMPLED_POINTS, Fit, Settings, quality_of, sample_support
 from recoup.maxent.consistency import made_consistent, voronoi_cells_of
-from recoup.maxent.measure import (
-    Pass,
-    Problem,
-    by_cells,
-    by_means,
-    maxent,
-    of_several,
-    only_cells,
-    only_means,
-    total_of,
-)
+from recoup.maxent.measure import Pass, Problem, by_cells, by_means, by_parts, maxent, only_cells, only_means, total_of
 from recoup.maxent.support import Measure
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
@@ -204,7 +194,7 @@ def problem_of(evidence: Evidence, rng: np.random.Generator, *, n_points: int, a
         return by_algorithms(evidence, rng, n_points=n_points)
     if len(parts) > 1:
         releases = [(part.rounds, part.n_settling) for part in parts]
-        return of_several(context, releases, rng, n_points=n_points, strength=evidence.strength)
+        return by_parts(context, releases, rng, n_points=n_points, strength=evidence.strength)
     n_settling = parts[0].n_settling
     return by_cells(context, rounds, rng, n_points=n_points, strength=evidence.strength, n_settling=n_settling)
 

@@ -3,7 +3,7 @@
 One function, `maxent`, for every algorithm. A `Problem` says which rounds, how many records, where these may lie and
 how far to trust that; algorithms state their own, and rounds of counts and sums are read here in one of three ways,
 with the constants tuned for each. `by_means` reads rounds of DP-KMEANS: the support lies around the consistent means of
-all of them. `by_cells` reads any other mix of one release, from its first look. `of_several` reads several releases
+all of them. `by_cells` reads any other mix of one release, from its first look. `by_parts` reads several releases
 together, which may have several first looks of different worth. In few columns a grid tells how columns go together,
 which marginals cannot. In more columns its cells are a large part of each column, and a base that is uniform inside
 them is worse than marginals, or than points around the means that other rounds measured. Looks that are left out of the
@@ -198,7 +198,7 @@ def by_cells(
     )
 
 
-def of_several(
+def by_parts(
     context: Context,
     releases: Sequence[tuple[Sequence[Round], int]],
     rng: np.random.Generator,
