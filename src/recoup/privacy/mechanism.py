@@ -193,7 +193,6 @@ class Gaussian:
         return sqrt(2.0 * max(log(0.5 * n / probability), 0.0))
 
 
-@dataclass(frozen=True, slots=True)
 class NoisyMax:
     """Pure epsilon: the best of some candidates by noisy integer scores.
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
-from functools import partial
 from math import inf, isfinite
 from typing import Any, Final, Literal, NoReturn
 
@@ -215,12 +214,16 @@ class PrivacyStatement(dict[str, Any]):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(PrivacyStatement, **{field.name: getattr(self, field.name) for field in fields(self)}), ()
+        return _restored, ({field.name: getattr(self, field.name) for field in fields(self)},)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("a privacy statement cannot be changed: dict(statement) is a copy that can.")
 
     __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
+
+
+def _restored(values: dict[str, Any]) -> PrivacyStatement:
+    return PrivacyStatement(**values)
 
 
 def _one_of(value: Any, known: Any) -> Any:
