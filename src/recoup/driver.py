@@ -121,7 +121,8 @@ def release(
     context = replace(context, csv_dialect=csv_dialect_of(source))
     ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
     fresh = Transcript(context=context, algorithm=algorithm.to_json(), simulated=noise == "simulated")
-    # Two processes that continue one transcript would each spend what is left of it.
+    # Two processes that continue one transcript, or one by two names, would each spend what is left of it.
+    path = None if path is None else os.path.realpath(path)
     with nullcontext() if path is None else exclusive(path):
         n_charged = 0
         if ledger is not None:

@@ -64,6 +64,28 @@ def drawn(monkeypatch):
     return scales
 
 
+def test_a_link_is_the_file_that_it_leads_to(tmp_path, drawn):
+    path, link = tmp_path / "t.json", tmp_path / "link.json"
+    begin(path, None)
+    link.symlink_to(path)
+    by_link = run(link, None, resume=True)
+    assert link.is_symlink()
+    assert run(path, None, resume=True).to_json() == by_link.to_json()
+    assert len(drawn) == N_ROUNDS
+    with pytest.raises(TranscriptError, match="exists"):
+        run(link, None)
+
+
+def test_a_transcript_with_two_names_is_not_continued(tmp_path, drawn):
+    path, other = tmp_path / "t.json", tmp_path / "other.json"
+    begin(path, None)
+    other.hardlink_to(path)
+    for name in (path, other):
+        refused(name, None, drawn, r"more than one name.*Remove the other names")
+    other.unlink()
+    assert len(run(path, None, resume=True).rounds) == N_ROUNDS
+
+
 def refused(path, ledger, drawn, message, **terms):
     before, n_drawn = path.read_bytes(), len(drawn)
     n_charged = 0 if ledger is None else len(ledger.entries())

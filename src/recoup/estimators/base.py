@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -24,7 +23,6 @@ from recoup.errors import BoundsError, BudgetError, DataError, ParameterError, P
 from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset, refit
 from recoup.inference.judge import judge, warn_of
-from recoup.privacy.statement import COUNTED, NOT_COUNTED, PrivacyStatement
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
 
@@ -231,7 +229,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         auto = self.postprocess == "auto"
         wanted = self._infers_by_itself(algorithm) if auto else self.postprocess != "none"
         guarded = not algorithm.has_centers  # a clustering is told what to doubt instead, cluster by cluster
-        self.transcript_, self.privacy_ = transcript, self._statement(transcript.privacy)
+        self.transcript_, self.privacy_ = transcript, transcript.privacy
         self.inferred_ = None
         # Each from this seed anew, as the commands and the page read a transcript: all find the same answer.
         self._seed = seed_for(self.random_state)
@@ -255,10 +253,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         judged = guarded and self.inferred_ is not None
         self.verdict_ = self.inferred_.verdict if judged else judge(transcript, self.inferred_, answer)
         warn_of(self.verdict_, stacklevel=4)
-
-    def _statement(self, privacy: PrivacyStatement) -> PrivacyStatement:
-        """What a release promises, and what counts it."""
-        return replace(privacy, counted=NOT_COUNTED if self.ledger is None else COUNTED)
 
     def _set_domain(self, domain: Domain) -> None:
         self._domain = domain

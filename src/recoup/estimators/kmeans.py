@@ -142,7 +142,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         self._set_domain(opened.features)
         self.transcript_ = self.inferred_ = self.verdict_ = None
         self.doubtful_: list[int] = []
-        self.cluster_centers_, self.privacy_ = in_order(model.centers), self._statement(model.privacy)
+        self.cluster_centers_, self.privacy_ = in_order(model.centers), model.privacy
         self._n_features_out = len(self.cluster_centers_)
         return True
 

@@ -146,7 +146,7 @@ def joint_privacy(transcripts: Sequence[Transcript]) -> PrivacyStatement:
     Epsilons and deltas are added up, as holds for any releases, and the weakest word about the noise holds for all.
     """
     if len(transcripts) == 1:
-        return transcripts[0].privacy
+        return replace(transcripts[0].privacy, counted=None)
     first = transcripts[0]
     for i, item in enumerate(transcripts[1:], start=2):
         if item.context.domain.to_json() != first.context.domain.to_json():
@@ -168,7 +168,7 @@ def privacy_of(transcript: Transcript, inferred: InferredDataset | None) -> Priv
 
     Data of which nothing is known, as in a file of an older Recoup, adds only whether its noise was simulated.
     """
-    own = result = transcript.privacy
+    own = result = replace(transcript.privacy, counted=None)
     if inferred is None:
         return own
     others = inferred.privacy

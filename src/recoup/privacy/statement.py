@@ -188,6 +188,7 @@ class PrivacyStatement(dict[str, Any]):
             mechanism=" and ".join(dict.fromkeys(law for item in statements for law in item.laws)),
             # Of the same unit, so that there is one dialect at most.
             csv_dialect=next((item.csv_dialect for item in statements if item.csv_dialect is not None), None),
+            counted=None,
         )
 
     @classmethod

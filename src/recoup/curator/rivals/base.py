@@ -26,7 +26,7 @@ from recoup.privacy.price import as_fraction, rounded_up
 from recoup.privacy.statement import NOT_PRIVATE, PrivacyStatement
 from recoup.queries.base import Array
 from recoup.transcript.context import Context
-from recoup.transcript.transcript import Transcript
+from recoup.transcript.transcript import NO_LEDGER, Payment, Transcript
 
 # Of the budget, for a noisy number of records where none is declared: as much as the adaptive algorithm gives it.
 NUMBER_SHARE = Fraction(2, 100)
@@ -112,7 +112,10 @@ class ChargedNoise:
 
     def privacy(self) -> PrivacyStatement:
         """The privacy statement, as a transcript would make it."""
-        statement = Transcript(context=self.context, algorithm={"type": self._name}, simulated=self._simulated).privacy
+        payment = NO_LEDGER if self._ledger is None else Payment(self._ledger.identifier, self._run)
+        statement = Transcript(
+            context=self.context, algorithm={"type": self._name}, simulated=self._simulated, payment=payment
+        ).privacy
         spent = min(rounded_up(self.spent), statement.epsilon)
         return replace(statement, mechanism=" and ".join(self._mechanisms), spent=spent)
 
