@@ -42,12 +42,16 @@ def _read_file(path: Path, what: str, number: type, error: type[ParameterError])
         if path.stat().st_size > _LARGEST_FILE:
             raise error(f"the {what} {str(path)!r} is larger than {_LARGEST_FILE >> 20} MB: it is another file.")
         text = path.read_text(encoding="utf-8")
+        problem = ""
     except FileNotFoundError:
-        raise error(f"the {what} {str(path)!r} is not there.") from None
+        problem = "is not there"
     except OSError as refused:
-        raise error(f"the {what} {str(path)!r} cannot be read: {refused.strerror}.") from None
+        problem = f"cannot be read: {refused.strerror}"
     except UnicodeDecodeError:
-        raise error(f"the {what} {str(path)!r} is not a text file.") from None
+        problem = "is not a text file"
+    if problem:
+        # Not in the handler, where the error would keep the one that it replaces, and with it the whole file.
+        raise error(f"the {what} {str(path)!r} {problem}.")
     return _read_text(text, path.suffix.lower(), f"{what} {str(path)!r}", number, error)
 
 
@@ -62,9 +66,10 @@ def _read_text(text: str, suffix: str, what: str, number: Any, error: type[Param
             raise ValueError("a line holds too many dots")
         return tomllib.loads(text, parse_float=number)
     except TwiceError as twice:
-        raise error(f"the {what} names {str(twice)!r} twice: declare it once.") from None
+        problem = f"names {str(twice)!r} twice: declare it once"
     except (ValueError, RecursionError) as malformed:
-        raise error(f"the {what} is not {suffix[1:].upper()}: {malformed}.") from None
+        problem = f"is not {suffix[1:].upper()}: {malformed}"
+    raise error(f"the {what} {problem}.")
 
 
 # ---- bounds ----

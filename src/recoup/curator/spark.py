@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
-from recoup.curator.tables.table import Table, columns_of, is_a, listed, not_numeric, select, shown_column
+from recoup.curator.tables.table import Table, columns_of, is_a, not_numeric, select, shown_column
 from recoup.domain import Domain, domain_from_json
 from recoup.errors import DataError, SparkError
 from recoup.queries.base import Array, Query
@@ -144,8 +144,8 @@ class SparkSource:
         path = _unreadable_file(error)
         file = "" if path is None else f" It could not read {path!r}."
         return SparkError(
-            f"The Spark job over the columns {listed(self._table.columns or ())}{table} failed: its round was neither "
-            f"answered nor charged.{file} Spark's log has the reason, and may quote records."
+            f"The Spark job over {self._table.n_columns} column(s){table} failed: its round was neither answered nor "
+            f"charged.{file} Spark's log has the reason, and may quote records."
         )
 
 

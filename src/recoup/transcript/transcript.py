@@ -158,16 +158,19 @@ class Transcript:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Transcript:
         """Read a transcript back; what is not exactly a transcript is refused."""
+        value, problem = None, ""
         try:
             text = Path(path).read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            raise TranscriptFormatError(f"{path} is not a text file, so not a transcript.") from None
-        except OSError as error:
-            raise TranscriptFormatError(f"{path} cannot be read: {error.strerror}.") from None
-        try:
             value = json.loads(text, object_pairs_hook=unique_names, parse_constant=no_constants)
+        except UnicodeDecodeError:
+            problem = "is not a text file, so not a transcript"
+        except OSError as error:
+            problem = f"cannot be read: {error.strerror}"
         except (ValueError, RecursionError):
-            raise TranscriptFormatError(f"{path} is not complete JSON: it was truncated, or is another file.") from None
+            problem = "is not complete JSON: it was truncated, or is another file"
+        if problem:
+            # Not in the handler, where the error would keep the one that it replaces, and with it the whole file.
+            raise TranscriptFormatError(f"{path} {problem}.")
         return cls.from_json(value)
 
     def to_json(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from recoup.curator.tables.table import Columns, blocks_of, columns_of
+from recoup.curator.tables.table import Columns, arrow_numbers, blocks_of, columns_of
 from recoup.errors import ColumnTypeError
 
 EXACT_IN_FLOAT32 = [pa.int8(), pa.int16(), pa.uint8(), pa.uint16(), pa.float16(), pa.float32(), pa.bool_(), pa.null()]
@@ -51,6 +51,14 @@ def test_encoded_columns_have_the_type_of_their_values() -> None:
     block = columns_of(batch)
     assert {array.dtype for array in block.arrays} == {np.dtype(np.float32)}
     np.testing.assert_array_equal(block, np.repeat([[1], [np.nan], [1]], 4, axis=1))
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.uint16()])
+def test_a_place_that_a_dictionary_does_not_have_is_a_missing_cell(kind: pa.DataType) -> None:
+    wrong = 7 if pa.types.is_unsigned_integer(kind) else -1
+    places = pa.array([1, 2, None, wrong, 0], kind)
+    array = pa.DictionaryArray.from_arrays(places, pa.array([0.5, 0.25]), safe=False)
+    np.testing.assert_array_equal(arrow_numbers(array), [0.25, np.nan, np.nan, np.nan, 0.5])
 
 
 def test_a_slice_is_its_own_rows() -> None:

@@ -151,7 +151,11 @@ def test_a_column_missing_in_one_file_is_named_with_the_file(suffix: str, tmp_pa
         with pa.ipc.new_file(bad, pa.schema({"a": pa.float64(), "c": pa.string()})) as writer:
             writer.write_batch(pa.record_batch({"a": [1.0], "c": ["SECRET"]}))
     message = refusal(UnknownColumnError, lambda: open_table(tmp_path, ["a", "b"]))
-    said = f"The first line of {str(bad)!r} must name the columns." if suffix == ".csv" else "The columns are 'a', 'c'."
+    said = (
+        f"The first line of {str(bad)!r} must name the columns."
+        if suffix == ".csv"
+        else f"See the schema of {str(bad)!r}."
+    )
     assert message == f"There is no column 'b' in {str(bad)!r}. {said}"
 
 
@@ -162,7 +166,7 @@ def test_a_file_of_another_schema_is_named_with_the_column(kind: pa.DataType, tm
     pq.write_table(pa.table({"a": [1.0], "b": pa.nulls(1, kind)}), bad)
     write_parquet(tmp_path / "part-2.parquet")
     message = refusal(ColumnTypeError, lambda: open_table(tmp_path, ["a", "b"]))
-    assert f"Column 'b' of {str(bad)!r} is declared as {str(kind).split('<')[0]}" in message
+    assert f"Column 'b' of {str(bad)!r} is declared as {str(kind).split('<')[0].split('[')[0]}" in message
     np.testing.assert_array_equal(rows_of(tmp_path, ["a"]), [[1], [2], [3], [4], [1], [1], [2], [3], [4]])
 
 

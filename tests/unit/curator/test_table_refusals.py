@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
@@ -56,7 +57,7 @@ def test_other_arrow_types_are_refused_without_looking_at_values(kind: pa.DataTy
     for source in (table, tmp_path / "t.parquet"):
         message = refusal(ColumnTypeError, lambda source=source: open_table(source, ["when"]))
         assert "'when'" in message
-        assert str(kind).split("<")[0] in message
+        assert str(kind).split("<")[0].split("[")[0] in message
 
 
 @pytest.mark.parametrize(
@@ -99,14 +100,45 @@ def test_what_is_no_table_is_refused(X: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", NAMED)
-def test_an_unknown_column_is_named_and_those_that_exist_where_a_file_declares_them(kind: str, tmp_path: Path) -> None:
+def test_an_unknown_column_is_named_and_those_that_exist_are_not(kind: str, tmp_path: Path) -> None:
     message = refusal(UnknownColumnError, lambda: open_table(NAMED[kind](ROWS, tmp_path), ["a", "agee"]))
+    # The names of a table may be the first record of a file without header that it was made from.
+    assert message.startswith("There is no column 'agee'. ")
+    assert "'b'" not in message
     if kind in ("parquet", "feather", "arrow file"):
-        assert message == "There is no column 'agee'. The columns are 'a', 'b', 'c'."
-    else:
-        # The names of a frame may be the first record of a file without header, and so may the first line of CSV.
-        assert message.startswith("There is no column 'agee'. ")
-        assert "'b'" not in message
+        assert "See the schema of " in message
+
+
+STRUCT = pa.struct({"SECRET": pa.int64()})
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather"])
+def test_a_file_that_was_made_of_one_without_header_tells_no_names(suffix: str, tmp_path: Path) -> None:
+    def file(table: pa.Table) -> Path:
+        path = tmp_path / f"t{suffix}"
+        pq.write_table(table, path) if suffix == ".parquet" else pa.feather.write_feather(table, str(path))
+        return path
+
+    path = file(pa.table({"0.5": [0.5], "SECRET": ["x"]}))
+    refusal(UnknownColumnError, lambda: open_table(path, ["x"]))
+    assert "Column number 2 of" in refusal(ColumnTypeError, lambda: open_table(path, n_columns=2))
+    path = file(pa.Table.from_arrays([pa.array([0.1]), pa.array([0.2])], names=["SECRET", "SECRET"]))
+    assert "of the same name" in refusal(DataError, lambda: open_table(path, n_columns=2))
+
+
+@pytest.mark.parametrize(
+    ("table", "base"),
+    [
+        (pa.table({"x": pa.array([], STRUCT)}), "struct"),
+        (pa.table({"x": pa.array([], pa.list_(STRUCT))}), "list"),
+        (pd.DataFrame({"x": pd.Series([], dtype=pd.ArrowDtype(STRUCT))}), "struct"),
+        (pd.DataFrame({"x": pd.arrays.SparseArray(["SECRET", "b"], fill_value="SECRET")}), "Sparse"),
+        (pl.DataFrame({"x": pl.Series([], dtype=pl.Struct({"SECRET": pl.Int8}))}), "Struct"),
+        (pl.DataFrame({"x": pl.Series([], dtype=pl.Enum(["SECRET"]))}), "Enum"),
+    ],
+)
+def test_of_a_type_only_its_own_name_is_told(table: Any, base: str) -> None:
+    assert f"is declared as {base}, which" in refusal(ColumnTypeError, lambda: open_table(table, ["x"]))
 
 
 def test_a_long_list_of_columns_is_cut(tmp_path: Path) -> None:
@@ -147,8 +179,7 @@ def test_doubled_names_are_refused_where_they_are_selected(tmp_path: Path) -> No
     for source in (csv_path, parquet_path, tmp_path / "t.arrow", table, pd.DataFrame([[1, 2, 3]], columns=[*"aab"])):
         assert "'a'" in refusal(DataError, lambda source=source: open_table(source, ["a"]))
         message = refusal(DataError, lambda source=source: open_table(source, n_columns=3))
-        typed = isinstance(source, Path) and source != csv_path
-        assert ("'a'" if typed else "of the same name") in message
+        assert "of the same name" in message
         np.testing.assert_array_equal(gather(open_table(source, ["b"])), [[3]])
     assert "twice" in refusal(DataError, lambda: open_table(table, ["b", "b"]))
 

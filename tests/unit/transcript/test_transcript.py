@@ -11,6 +11,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import recoup
+from recoup.cli.settings import read_columns
 from recoup.errors import ParameterError, TranscriptFormatError, TranscriptVersionError
 from recoup.privacy.statement import NOT_PRIVATE
 from recoup.transcript.transcript import Payment, Transcript, _checksum
@@ -366,6 +368,22 @@ def test_a_signed_file_is_refused_for_what_is_wrong_with_it(transcript, path, it
     _set(path, item)(value)
     with pytest.raises(TranscriptFormatError, match=message):
         Transcript.from_json(signed(value))
+
+
+@pytest.mark.parametrize("content", [b'{"a": "SECRET", x}', b"SECRET,1\n", b"SECRET,\xff\n"])
+def test_a_refusal_keeps_nothing_of_the_file(content, tmp_path):
+    path = tmp_path / "t.json"
+    path.write_bytes(content)
+    box = recoup.Box([0], [1])
+    for work in (
+        lambda: Transcript.load(path),
+        lambda: recoup.release(recoup.KMeans(n_clusters=2), [[0.5]], domain=box, epsilon=1, path=path, resume=True),
+        lambda: read_columns(str(path)),
+    ):
+        with pytest.raises(recoup.errors.RecoupError) as caught:
+            work()
+        assert caught.value.__context__ is caught.value.__cause__ is None
+        assert "SECRET" not in str(caught.value)
 
 
 def test_reading_says_what_is_wrong_with_the_file(tmp_path):

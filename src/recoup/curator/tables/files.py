@@ -31,6 +31,7 @@ from recoup.curator.tables.table import (
     file_changed,
     listed,
     select,
+    shown_column,
 )
 from recoup.errors import DataError, RecoupError, UnreadableFileError
 
@@ -114,12 +115,17 @@ def _check_all_meant(opened: _Opened, shown: str, n_columns: int | None) -> None
 def _reader(
     opened: _Opened, file: TableFile, wanted: tuple[str, ...] | None, where: str
 ) -> Callable[[int], Iterator[Columns]]:
-    hint = f"The first line of {file.shown!r} must name the columns." if opened.schema is None else ""
+    typed, of_file = opened.schema is not None, f"of {file.shown!r}"
+    hint = f"See the schema {of_file}." if typed else f"The first line {of_file} must name the columns."
     # A column of the file itself has a declared type, so it goes before one that the folders name.
     in_file = None if wanted is None else [n for n in wanted if n in opened.names or n not in file.partition]
     positions = select(opened.names, in_file, hint=hint, where=where)
-    for position in positions if opened.schema is not None else ():
-        check_numeric(repr(opened.names[position]), opened.schema.types[position], f" of {file.shown!r}")
+
+    def shown(position: int) -> str:
+        return shown_column(opened.names, position, wanted)
+
+    for position in positions if typed else ():
+        check_numeric(shown(position), opened.schema.types[position], f" {of_file}")
 
     def damaged_column() -> str | None:
         for position in positions if opened.by_column else ():
@@ -127,7 +133,7 @@ def _reader(
                 for _ in opened.read([position], 1 << 16):
                     pass
             except Exception:
-                return opened.names[position]
+                return shown(position)
         return None
 
     def read(block_rows: int) -> Iterator[Columns]:
@@ -347,5 +353,5 @@ def _named(kind: type[Exception], shown: str, damaged_column: Callable[[], str |
     if issubclass(kind, pa.ArrowNotImplementedError):
         return UnreadableFileError(f"{shown!r} is encrypted, or coded in a way that pyarrow cannot read.")
     column = damaged_column()
-    what = f"{shown!r} cannot be read" if column is None else f"Column {column!r} of {shown!r} cannot be decoded"
+    what = f"{shown!r} cannot be read" if column is None else f"Column {column} of {shown!r} cannot be decoded"
     return UnreadableFileError(f"{what}: the file is damaged, cut short, or not of the kind that its name says.")

@@ -5,6 +5,7 @@ Types come from a schema, never from values, and nothing here can fail or warn b
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -126,20 +127,18 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names[:_NAMES_SHOWN]) + more
 
 
-def select(names: Sequence[str], wanted: Sequence[str] | None, *, hint: str = "", where: str = "") -> list[int]:
+def select(names: Sequence[str], wanted: Sequence[str] | None, *, hint: str, where: str = "") -> list[int]:
     """Find the places of the wanted columns, in their order, or of all; `where` names the file for a message.
 
-    The hint is said instead of names that the table has and the user did not declare, where these may be a record: of a
-    file without header, or a frame that was read from one.
+    The hint is said instead of names that the table has and the user did not declare: they may be a record, of a file
+    without header, or of what was made from one.
     """
     times, chosen = Counter(names), names if wanted is None else wanted
     for name in chosen:
         if times[name] == 0:
-            raise UnknownColumnError(
-                f"There is no column {name!r}{where}. {hint or f'The columns are {listed(names)}.'}"
-            )
+            raise UnknownColumnError(f"There is no column {name!r}{where}. {hint}")
         if times[name] > 1:
-            which = "of the same name" if hint and wanted is None else repr(name)
+            which = "of the same name" if wanted is None else repr(name)
             raise DataError(f"There is more than one column {which}{where}. Rename all but one.")
     first = {name: position for position, name in enumerate(names)}
     return [first[name] for name in chosen]
@@ -184,7 +183,10 @@ def arrow_numbers(array: Any) -> NDArray[Any]:
         if isinstance(array.type, pa.BaseExtensionType):
             array = array.storage
         elif pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
+            # Arrow raises for a place that the dictionary does not have, with the place; here it is a missing cell.
+            places, values = array.indices, array.dictionary
+            known = pc.and_(pc.greater_equal(places, 0), pc.less(places, len(values)))
+            array = values.take(pc.if_else(known, places, None))
         else:
             array = pc.run_end_decode(array)
     # Safe casts raise for an integer that a float cannot hold exactly, which would tell of a value.
@@ -200,7 +202,11 @@ def check_numeric(shown: str, kind: Any, where: str = "") -> None:
 
 
 def not_numeric(shown: str, kind: str, where: str = "") -> ColumnTypeError:
-    """The error for a column that is declared as something else than a number."""
+    """The error for a column that is declared as something else than a number.
+
+    Of a type no more is shown than its own name: what follows may name fields, or a value that fills gaps.
+    """
+    kind = re.split(r"[<\[(]", kind)[0]
     return ColumnTypeError(
         f"Column {shown}{where} is declared as {kind}, which is not a number. Leave it out, turn it into a number, "
         "or one-hot encode it over categories that you declare (not ones found in the data)."
