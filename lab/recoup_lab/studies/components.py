@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import recoup
-from recoup.algorithms.components import CovariancePCA, PowerPCA
-from recoup.algorithms.second_moments import signed
+from recoup.algorithms.components import CovariancePCA, PowerPCA, signed
 from recoup_lab.experiments.datasets import SETS, load
 
 EPSILONS, DELTA, N_POINTS = (0.05, 0.25, 1.0), 1e-6, 3000

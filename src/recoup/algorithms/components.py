@@ -12,45 +12,27 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from math import sqrt
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from recoup._validate import whole_number
-from recoup.algorithms.base import Algorithm, column_names
-from recoup.algorithms.second_moments import (
-    Explained,
-    Spread,
-    centred_products,
-    directions_of,
-    explained_by,
-    least_squares_spread,
-    noisy_spread,
-    points_around,
-    pooled,
-    signed,
-    spread_of,
-    total_variance,
-)
+from recoup.algorithms.base import Algorithm, column_names, last_of
 from recoup.domain import Domain
 from recoup.errors import ParameterError
+from recoup.maxent.measure import total_of
 from recoup.maxent.sizes import WeightedPoints
-from recoup.queries.base import MAX_SIZE, Array
+from recoup.queries.base import MAX_SIZE, Array, of_kind
 from recoup.queries.moments import MomentsQuery, PowerQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round, quote
 
 # The mean enters the covariance through its square, so its sums need less than the products; counts matter least.
 _SPLIT_ALL = {"count": Fraction(1, 20), "sum": Fraction(3, 20), "product": Fraction(16, 20)}
-_SPLIT_POWER = {
-    "count": Fraction(1, 20),
-    "sum": Fraction(3, 20),
-    "square": Fraction(1, 20),
-    "product": Fraction(15, 20),
-}
+_SPLIT_POWER = _SPLIT_ALL | {"square": Fraction(1, 20), "product": Fraction(15, 20)}
 _PSEUDO_RECORDS = 30.0
 # Few steps keep to what was asked for: at convergence, where variances are alike, directions that no round asked for,
 # and of which little more than their total variance is known, would take the place of those that were.
@@ -58,6 +40,35 @@ _REFIT_STEPS = 5
 _WEAKEST = 0.5  # of the whole variance: from here on noise alone makes a direction that beats every true one
 # Measured: up to here the covariance in one round beats or ties every iterative plan, whatever the noise.
 ONE_SHOT_COLUMNS = 64
+_LEAST_VARIANCE = 1e-4  # a released variance below this, of a column scaled to [-1, 1], is read as this
+_REST_SHARE = 0.3  # what a direction that was never asked for is taken to have, as a part of the mean variance
+_THINNEST = 0.05  # of a support: the least variance in any direction, likewise
+
+
+class Explained(NamedTuple):
+    """The variance along each component, and its share of that of all columns."""
+
+    variance: Array
+    ratio: Array
+
+
+class Spread(NamedTuple):
+    """Where records lie and how they spread, in the unit domain."""
+
+    mean: Array
+    covariance: Array
+
+    def components(self, n_components: int) -> Array:
+        """The mean and the directions of largest variance, (1 + p, d)."""
+        vectors = np.linalg.eigh(self.covariance).eigenvectors[:, ::-1]
+        return np.concatenate([self.mean[None], signed(vectors[:, :n_components].T)])
+
+    def explained(self, components: Array, whole: float) -> Explained:
+        """The variance along components: never negative, although noise may say so."""
+        variance = np.maximum(np.einsum("ij,jk,ik->i", components, self.covariance, components), 0.0)
+        # Noise may put more variance into the components than into all columns together.
+        whole = max(whole, float(variance.sum()))
+        return Explained(variance, variance / whole if whole > 0 else np.zeros(len(variance)))
 
 
 class _Components(Algorithm):
@@ -67,6 +78,10 @@ class _Components(Algorithm):
 
     n_components: int
 
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            object.__setattr__(self, field.name, whole_number(getattr(self, field.name), field.name))
+
     @abstractmethod
     def spread(self, context: Context, rounds: Sequence[Round]) -> Spread:
         """The mean and the covariance that the rounds tell of."""
@@ -75,14 +90,39 @@ class _Components(Algorithm):
     def whole_variance(self, context: Context, rounds: Sequence[Round]) -> float:
         """The variance of all columns together, as released."""
 
+    @abstractmethod
+    def noise_alone(self, context: Context, rounds: Sequence[Round]) -> float:
+        """The variance of the direction that noise alone makes: the spectral norm of that of the covariance."""
+
     @property
     def pseudo_records(self) -> float:
         """How many records' worth of trust the base of the inferred measure has."""
         return _PSEUDO_RECORDS
 
+    def declines(self, context: Context, rounds: Sequence[Round]) -> str | None:
+        """Why inference should not be trusted with these rounds: noise makes a large part of the released variance."""
+        noise, variance = self.noise_alone(context, rounds), max(self.whole_variance(context, rounds), 0.0)
+        if noise < _WEAKEST * variance:
+            return None
+        return (
+            f"noise alone makes a direction of variance {noise:.3g}, and all columns together have {variance:.3g}: no "
+            "component can be told from noise. Use a larger epsilon, more records, or fewer columns."
+        )
+
     def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
-        """Gaussian points with the released spread; little of it in directions that no round asked for."""
-        return points_around(context, self.spread(context, rounds), n_points, rng)
+        """Gaussian points with the released spread made positive; little in directions that no round asked for.
+
+        Those directions keep the covariance of the points, so it is made exact instead of sampled.
+        """
+        spread, most = self.spread(context, rounds), context.domain.sum_bound(2) ** 2
+        values, vectors = np.linalg.eigh(spread.covariance)
+        mean_variance = max(float(np.clip(values, 0.0, most).mean()), min(_LEAST_VARIANCE, most))
+        deviations = np.sqrt(np.clip(values, _THINNEST * mean_variance, most))
+        drawn = rng.standard_normal((n_points, len(values)))
+        if n_points > 2 * len(values):
+            drawn -= drawn.mean(axis=0)
+            drawn = np.linalg.solve(np.linalg.cholesky(drawn.T @ drawn / n_points), drawn.T).T
+        return context.domain.clip(spread.mean + (drawn * deviations) @ vectors.T)
 
     def in_user_units(self, context: Context, answer: Array) -> Array:
         """The mean in the user's units; components stay in columns scaled to [-1, 1]."""
@@ -93,9 +133,9 @@ class _Components(Algorithm):
     ) -> Explained:
         """The variance along components, of the inferred data if there is some, else as released."""
         if data is None:
-            return explained_by(components, self.spread(context, rounds), self.whole_variance(context, rounds))
+            return self.spread(context, rounds).explained(components, self.whole_variance(context, rounds))
         spread = spread_of(context.domain, *data)
-        return explained_by(components, spread, float(np.trace(spread.covariance)))
+        return spread.explained(components, float(np.trace(spread.covariance)))
 
     def answer_labels(self, context: Context) -> tuple[list[str], list[str]] | None:
         """The mean, then the components, by columns."""
@@ -103,15 +143,11 @@ class _Components(Algorithm):
 
     def answer_note(self, context: Context, rounds: Sequence[Round], answer: Array, data: WeightedPoints | None) -> str:
         """In which units the rows are, and how much variance the components explain."""
-        parts = ", ".join(
-            f"component {i} {variance:.3g} ({100 * ratio:.0f} %)"
-            for i, (variance, ratio) in enumerate(
-                zip(*self.explained(context, rounds, answer[1:], data), strict=True), start=1
-            )
-        )
+        along = zip(*self.explained(context, rounds, answer[1:], data), strict=True)
+        parts = (f"component {i} {variance:.3g} ({100 * ratio:.0f} %)" for i, (variance, ratio) in enumerate(along, 1))
         return (
             "The mean is in the columns' own units; components are directions in columns scaled to [-1, 1] by their "
-            f"bounds. Variance along them there, with its share of that of all columns: {parts}."
+            f"bounds. Variance along them there, with its share of that of all columns: {', '.join(parts)}."
         )
 
 
@@ -132,9 +168,6 @@ class CovariancePCA(_Components):
 
     type_name: ClassVar[str] = "pca-covariance"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "n_components", whole_number(self.n_components, "n_components"))
-
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
         """Ask for all moments; none after that."""
         check_width(self.n_components, context.domain)
@@ -148,25 +181,27 @@ class CovariancePCA(_Components):
         return self.spread(context, rounds).components(self.n_components)
 
     def spread(self, context: Context, rounds: Sequence[Round]) -> Spread:
-        """The mean and the covariance as released."""
-        return noisy_spread(context, rounds)
+        """The mean and the centred second moments as released: not necessarily positive."""
+        n_records, mean = pooled(context, rounds)
+        query = of_kind(rounds[-1].query, MomentsQuery, "only a round of all second moments has a covariance.")
+        second = query.matrix(rounds[-1].noisy[rounds[-1].block("product", context)])
+        return Spread(mean, second / n_records - np.outer(mean, mean))
 
-    def declines(self, context: Context, rounds: Sequence[Round]) -> str | None:
-        """Why inference should not be trusted with these rounds, or none."""
-        spread = self.spread(context, rounds)
+    def whole_variance(self, context: Context, rounds: Sequence[Round]) -> float:
+        """The trace of the covariance as released."""
+        return float(np.trace(self.spread(context, rounds).covariance))
+
+    def noise_alone(self, context: Context, rounds: Sequence[Round]) -> float:
+        """That of a symmetric matrix of independent entries."""
         scales = rounds[-1].scales[rounds[-1].block("product", context)]
         deviation = rounds[-1].noise.deviation(float(np.sqrt(np.mean(scales**2)))) / pooled(context, rounds).n_records
-        return _too_weak(2.0 * sqrt(len(spread.mean)) * deviation, max(float(np.trace(spread.covariance)), 0.0))
+        return 2.0 * sqrt(context.domain.n_columns) * deviation
 
     def refit(
         self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
     ) -> Array:
         """The components of weighted points, exactly."""
         return spread_of(context.domain, points, weights).components(self.n_components)
-
-    def whole_variance(self, context: Context, rounds: Sequence[Round]) -> float:
-        """The trace of the covariance as released."""
-        return float(np.trace(self.spread(context, rounds).covariance))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,10 +223,6 @@ class PowerPCA(_Components):
 
     type_name: ClassVar[str] = "pca-power"
 
-    def __post_init__(self) -> None:
-        for name in ("n_components", "n_rounds"):
-            object.__setattr__(self, name, whole_number(getattr(self, name), name))
-
     def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
         """Ask along the current directions; none after the last round."""
         check_width(self.n_components, context.domain)
@@ -208,38 +239,57 @@ class PowerPCA(_Components):
     def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
         """The last iterate: the pooled mean, and the range of the last round's noisy products."""
         total = pooled(context, rounds)
-        products = centred_products(context, rounds[-1], total)
-        components = np.linalg.svd(products, full_matrices=False)[0].T
+        components = np.linalg.svd(_centred_products(context, rounds[-1], total), full_matrices=False)[0].T
         return np.concatenate([total.mean[None], signed(components)])
 
     def spread(self, context: Context, rounds: Sequence[Round]) -> Spread:
-        """The pooled mean, and the covariance by least squares over all rounds."""
-        return least_squares_spread(context, rounds)
+        """The pooled mean, and the covariance C that best fits C V_t = Y_t over all rounds, by ridge least squares.
 
-    def declines(self, context: Context, rounds: Sequence[Round]) -> str | None:
-        """Why inference should not be trusted with these rounds, or none."""
-        total = pooled(context, rounds)
-        information = 0.0
+        `docs/components.md` has the sum of squares. With P = sum V V' / s_t^2 and Z = sum Y V' / s_t^2 it is least at
+        C (P + 1 / tau^2) + (P + 1 / tau^2) C = Z + Z' + 2 C_0 / tau^2 + 2 theta I, a Sylvester equation that the
+        eigenvectors of P diagonalise; theta = (v - tr C) / s^2 is then one linear equation. Directions that were never
+        asked for get less than their share, since the iteration seeks the largest.
+        """
+        total, d = pooled(context, rounds), context.domain.n_columns
+        trace = total_variance(context, rounds, total)
+        tau = trace.variance / d
+        asked, answers = np.zeros((d, d)), np.zeros((d, d))
+        for answered in rounds:
+            directions = _directions_of(answered)
+            precision = (total.n_records / float(answered.scales[answered.block("product", context)][0])) ** 2
+            asked += precision * directions @ directions.T
+            answers += precision * _centred_products(context, answered, total) @ directions.T
+        ridge = tau**-2.0
+        strength, vectors = np.linalg.eigh(asked)
+        right = vectors.T @ (answers + answers.T + 2.0 * ridge * _REST_SHARE * tau * np.eye(d)) @ vectors
+        inverse = 1.0 / (strength[:, None] + strength + 2.0 * ridge)
+        raised = 2.0 * np.diagonal(inverse)  # what theta = 1 adds along the eigenvectors
+        theta = (trace.variance - float(np.trace(right * inverse))) / (trace.scale**2 + float(raised.sum()))
+        solved = vectors @ (right * inverse + theta * np.diag(raised)) @ vectors.T
+        return Spread(total.mean, 0.5 * (solved + solved.T))
+
+    def whole_variance(self, context: Context, rounds: Sequence[Round]) -> float:
+        """From the sums of squares of all rounds."""
+        return total_variance(context, rounds, pooled(context, rounds)).variance
+
+    def noise_alone(self, context: Context, rounds: Sequence[Round]) -> float:
+        """That of the products of all rounds together."""
+        total, information = pooled(context, rounds), 0.0
         for answered in rounds:
             scale = float(answered.scales[answered.block("product", context)][0])
             information += (total.n_records / answered.noise.deviation(scale)) ** 2
-        size = sqrt(len(total.mean)) + sqrt(self.n_components)
-        return _too_weak(size / sqrt(information), total_variance(context, rounds, total).variance)
+        return (sqrt(context.domain.n_columns) + sqrt(self.n_components)) / sqrt(information)
 
     def refit(
         self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
     ) -> Array:
         """A few steps of the iteration without noise on weighted points, from the directions of the last round."""
         spread = spread_of(context.domain, points, weights)
-        directions = directions_of(rounds[-1])
+        directions = _directions_of(rounds[-1])
         for _ in range(_REFIT_STEPS):
             directions = np.linalg.svd(spread.covariance @ directions, full_matrices=False)[0]
         turned = np.linalg.eigh(directions.T @ spread.covariance @ directions).eigenvectors[:, ::-1]
         return np.concatenate([spread.mean[None], signed((directions @ turned).T)])
-
-    def whole_variance(self, context: Context, rounds: Sequence[Round]) -> float:
-        """From the sums of squares of all rounds."""
-        return total_variance(context, rounds, pooled(context, rounds)).variance
 
 
 def check_width(n_components: int, domain: Domain) -> None:
@@ -251,14 +301,77 @@ def check_width(n_components: int, domain: Domain) -> None:
         )
 
 
-def _too_weak(noise: float, variance: float) -> str | None:
-    """A sentence if noise alone makes a direction of a large part of the released variance."""
-    if noise < _WEAKEST * variance:
-        return None
-    return (
-        f"noise alone makes a direction of variance {noise:.3g}, and all columns together have {variance:.3g}: no "
-        "component can be told from noise. Use a larger epsilon, more records, or fewer columns."
-    )
+def signed(components: Array) -> Array:
+    """Rows with the sign that makes the largest entry of each positive, the first one where several are as large."""
+    largest = np.abs(components).argmax(axis=1)
+    signs = np.where(components[np.arange(len(components)), largest] < 0, -1.0, 1.0)
+    return np.asarray(components * signs[:, None])
+
+
+def spread_of(domain: Domain, points: Array, weights: Array) -> Spread:
+    """The mean and the covariance of weighted points, exactly."""
+    share = weights / weights.sum()
+    mean = share @ points
+    offsets = points - mean
+    return Spread(domain.clip(mean), (offsets * share[:, None]).T @ offsets)
+
+
+# ---- what noisy rounds say together ----
+
+
+class Total(NamedTuple):
+    """The number of records and their mean."""
+
+    n_records: float
+    mean: Array
+
+
+class Trace(NamedTuple):
+    """The variance of all columns together, and the scale of its noise."""
+
+    variance: float
+    scale: float
+
+
+def pooled(context: Context, rounds: Sequence[Round]) -> Total:
+    """The counts and the sums of all rounds; the mean is kept inside the domain."""
+    last_of(rounds)
+    count = total_of(context, rounds)
+    return Total(count, context.domain.clip(_pooled_block(context, rounds, "sum")[0] / count))
+
+
+def total_variance(context: Context, rounds: Sequence[Round], total: Total) -> Trace:
+    """The variance of all columns together, from the rounds' sums of squares; within what the domain allows."""
+    squares, precision = _pooled_block(context, rounds, "square")
+    most = context.domain.sum_bound(2) ** 2
+    least = min(_LEAST_VARIANCE * context.domain.n_columns, most)
+    variance = float(np.clip(float(squares[0]) / total.n_records - total.mean @ total.mean, least, most))
+    return Trace(variance, precision**-0.5 / total.n_records)
+
+
+def _pooled_block(context: Context, rounds: Sequence[Round], name: str) -> tuple[Array, float]:
+    """The mean answer of a block over all rounds, each by its precision, and the precision of that mean."""
+    answers, precision = np.zeros(1), 0.0
+    for answered in rounds:
+        where = answered.block(name, context)
+        weight = float(answered.scales[where][0]) ** -2
+        answers = answers + weight * answered.noisy[where]
+        precision += weight
+    return answers / precision, precision
+
+
+def _centred_products(context: Context, answered: Round, total: Total) -> Array:
+    """The noisy product of the covariance with a round's directions, (d, p)."""
+    directions = _directions_of(answered)
+    products = answered.noisy[answered.block("product", context)].reshape(directions.shape)
+    return np.asarray(products / total.n_records - np.outer(total.mean, total.mean @ directions))
+
+
+def _directions_of(answered: Round) -> Array:
+    return of_kind(answered.query, PowerQuery, "only a round of a power iteration has directions.").directions
+
+
+# ---- which of the two ----
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,15 +413,10 @@ def plan_components(context: Context, *, n_components: int, n_rounds: int = 6) -
     ('covariance', 1)
     """
     d, p = context.domain.n_columns, whole_number(n_components, "n_components")
-    check_width(p, context.domain)
     power = PowerPCA(n_components=p, n_rounds=n_rounds)
-    # The directions are random before the first round, and typical: their bound is the one of every later round.
-    rng = np.random.default_rng(0)
-    power_noise = (sqrt(d) + sqrt(p)) * _deviation(context, power.next_request(context, (), rng))
-    covariance_noise = None
+    power_noise, covariance_noise = (sqrt(d) + sqrt(p)) * _deviation(context, power), None
     if 1 + d + d * (d + 1) // 2 <= MAX_SIZE:
-        covariance = CovariancePCA(n_components=p)
-        covariance_noise = 2.0 * sqrt(d) * _deviation(context, covariance.next_request(context, (), rng))
+        covariance_noise = 2.0 * sqrt(d) * _deviation(context, CovariancePCA(n_components=p))
     one_shot = covariance_noise is not None and (d <= ONE_SHOT_COLUMNS or covariance_noise <= power_noise)
     return ComponentPlan(
         algorithm="covariance" if one_shot else "power",
@@ -319,8 +427,10 @@ def plan_components(context: Context, *, n_components: int, n_rounds: int = 6) -
     )
 
 
-def _deviation(context: Context, request: Request | None) -> float:
+def _deviation(context: Context, algorithm: _Components) -> float:
     """The root mean square deviation of the noise of one product."""
+    # The directions are random before the first round, and typical: their bound is the one of every later round.
+    request = algorithm.next_request(context, (), np.random.default_rng(0))
     assert request is not None
     terms = quote(context, request)
     products = terms.scales[-terms.sensitivity.blocks[-1].size :]
@@ -335,7 +445,8 @@ def _reason(d: int, n_rounds: int, covariance_noise: float | None, power_noise: 
             f"All second moments in one round: up to {ONE_SHOT_COLUMNS} columns that beats or ties a power iteration, "
             "which pays for every round anew."
         )
-    compared = f"the noise of one round of all second moments is {covariance_noise:.3g} in the spectral norm"
-    other = f"that of each of {n_rounds} rounds of a power iteration {power_noise:.3g}"
     choice = "All second moments in one round" if covariance_noise <= power_noise else "A power iteration"
-    return f"{choice}: {compared}, {other}."
+    return (
+        f"{choice}: the noise of one round of all second moments is {covariance_noise:.3g} in the spectral norm, that "
+        f"of each of {n_rounds} rounds of a power iteration {power_noise:.3g}."
+    )

@@ -13,10 +13,11 @@ import pytest
 from cases import context, domains
 
 import recoup
-from recoup.algorithms.components import CovariancePCA, PowerPCA, plan_components
-from recoup.algorithms.second_moments import (
+from recoup.algorithms.components import (
+    CovariancePCA,
+    PowerPCA,
     Spread,
-    least_squares_spread,
+    plan_components,
     pooled,
     signed,
     spread_of,
@@ -216,7 +217,7 @@ def test_the_mean_has_the_users_units_and_components_do_not():
 def test_least_squares_solves_its_normal_equations():
     transcript = released(PowerPCA(n_components=2, n_rounds=4))
     terms, rounds = transcript.context, transcript.rounds
-    found = least_squares_spread(terms, rounds)
+    found = PowerPCA(n_components=2).spread(terms, rounds)
     total = pooled(terms, rounds)
     trace = total_variance(terms, rounds, total)
     tau = trace.variance / 5
@@ -240,6 +241,9 @@ def test_a_spread_is_that_of_the_points():
     np.testing.assert_allclose(found.covariance, np.cov(repeated.T, bias=True))
     diagonal = Spread(np.zeros(3), np.diag([1.0, 3.0, 2.0])).components(2)
     np.testing.assert_allclose(diagonal, [[0, 0, 0], [0, 1, 0], [0, 0, 1]])
+    np.testing.assert_array_equal(signed(np.array([[0.6, -0.8]])), [[-0.6, 0.8]])
+    noisy = Spread(np.zeros(2), np.diag([0.3, -0.1])).explained(np.eye(2), 0.6)
+    np.testing.assert_allclose(noisy.ratio, [0.5, 0.0])
 
 
 @pytest.mark.parametrize("algorithm", [CovariancePCA(n_components=2), PowerPCA(n_components=2)])

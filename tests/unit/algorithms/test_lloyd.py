@@ -7,7 +7,7 @@ import pytest
 from naive import lloyd
 
 from recoup import Box, KMeans, L1Ball, L2Ball, refit, release
-from recoup.algorithms.kmeans.lloyd import in_order, noisy_means, spread_centers
+from recoup.algorithms.kmeans.lloyd import in_order, noisy_means, paired, spread_centers
 from recoup.errors import ParameterError
 from recoup.privacy.price import Price
 from recoup.queries.cells import VoronoiQuery
@@ -108,3 +108,9 @@ def test_bad_numbers_of_rounds_are_refused():
     for value in (0, -1, 2.5, True):
         with pytest.raises(ParameterError, match="n_rounds"):
             KMeans(n_clusters=2, n_rounds=value)
+
+
+def test_centres_are_ordered_by_columns_and_paired_by_distance():
+    assert in_order(np.array([[2.0, 0.0], [1.0, 5.0], [1.0, 3.0]])).tolist() == [[1.0, 3.0], [1.0, 5.0], [2.0, 0.0]]
+    rows, columns = paired(np.array([[0.1], [0.8]]), np.array([[1.0], [0.0]]))
+    assert (rows.tolist(), columns.tolist()) == ([0, 1], [1, 0])
