@@ -31,34 +31,30 @@ if TYPE_CHECKING:
     from recoup.transcript.round import Round
     from recoup.transcript.transcript import Transcript
 
+# Where each public name is defined.
 _HOMES = {
-    "AdaptiveKMeans": "recoup.algorithms.kmeans.adaptive",
-    "GridKMeans": "recoup.algorithms.kmeans.grid",
-    "GaussianMixture": "recoup.algorithms.mixture",
-    "HybridKMeans": "recoup.algorithms.kmeans.grid",
-    "KMeans": "recoup.algorithms.kmeans.lloyd",
-    "LogisticRegression": "recoup.algorithms.logistic",
-    "CovariancePCA": "recoup.algorithms.components",
-    "PowerPCA": "recoup.algorithms.components",
-    "Box": "recoup.domain",
-    "L1Ball": "recoup.domain",
-    "L2Ball": "recoup.domain",
-    "PrivateGaussianMixture": "recoup.estimators",
-    "PrivateKMeans": "recoup.estimators",
-    "PrivatePCA": "recoup.estimators",
-    "PrivateLogisticRegression": "recoup.estimators",
-    "load_foreign": "recoup.imported",
-    "transcript_from": "recoup.imported",
-    "suggest_clusters": "recoup.inference.choose",
-    "infer": "recoup.inference.infer",
-    "InferredDataset": "recoup.inference.inferred",
-    "refit": "recoup.inference.inferred",
-    "Ledger": "recoup.privacy.ledger",
-    "PrivacyStatement": "recoup.privacy.statement",
-    "register": "recoup.algorithms.registry",
-    "release": "recoup.driver",
-    "Round": "recoup.transcript.round",
-    "Transcript": "recoup.transcript.transcript",
+    name: f"recoup.{home}"
+    for home, names in {
+        "algorithms.components": "CovariancePCA PowerPCA",
+        "algorithms.kmeans.adaptive": "AdaptiveKMeans",
+        "algorithms.kmeans.grid": "GridKMeans HybridKMeans",
+        "algorithms.kmeans.lloyd": "KMeans",
+        "algorithms.logistic": "LogisticRegression",
+        "algorithms.mixture": "GaussianMixture",
+        "algorithms.registry": "register",
+        "domain": "Box L1Ball L2Ball",
+        "driver": "release",
+        "estimators": "PrivateGaussianMixture PrivateKMeans PrivateLogisticRegression PrivatePCA",
+        "imported": "load_foreign transcript_from",
+        "inference.choose": "suggest_clusters",
+        "inference.infer": "infer",
+        "inference.inferred": "InferredDataset refit",
+        "privacy.ledger": "Ledger",
+        "privacy.statement": "PrivacyStatement",
+        "transcript.round": "Round",
+        "transcript.transcript": "Transcript",
+    }.items()
+    for name in names.split()
 }
 
 __all__ = [
@@ -97,11 +93,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name == "testing":
         return import_module("recoup.testing")
-    home = _HOMES.get(name)
-    if home is None:
+    if name not in _HOMES:
         raise AttributeError(f"module 'recoup' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
+    globals()[name] = value = getattr(import_module(_HOMES[name]), name)
     return value
 
 

@@ -34,16 +34,8 @@ from recoup.transcript.context import Context, Request
 from recoup.transcript.continuation import continued
 from recoup.transcript.transcript import Payment, Transcript
 
-NoiseKind = Literal["secure", "simulated"]
 # Raised before a charge is made.
-_REFUSALS = (
-    BudgetExceededError,
-    ContinuationError,
-    DataError,
-    LedgerLockedError,
-    LedgerUnitError,
-    ParameterError,
-)
+_REFUSALS = (BudgetExceededError, ContinuationError, DataError, LedgerLockedError, LedgerUnitError, ParameterError)
 
 
 def release(
@@ -59,7 +51,7 @@ def release(
     mechanism: Literal["auto", "laplace", "gaussian"] = "auto",
     csv_dialect: str = "rfc4180",
     random_state: Any = None,
-    noise: NoiseKind = "secure",
+    noise: Literal["secure", "simulated"] = "secure",
     path: str | os.PathLike[str] | None = None,
     resume: bool = False,
     on_round: Callable[[int], None] | None = None,
@@ -96,14 +88,13 @@ def release(
     >>> len(transcript.rounds), float(transcript.epsilon_spent) <= 1
     (3, True)
     """
-    if not isinstance(algorithm, Algorithm):
-        raise ParameterError(
-            f"algorithm is a {type(algorithm).__name__}: give one such as recoup.KMeans(n_clusters=3)."
-        )
-    if ledger is not None and not isinstance(ledger, Ledger | str | os.PathLike):
-        raise ParameterError(f"ledger is a {type(ledger).__name__}: give a recoup.Ledger or its path.")
-    if path is not None and not isinstance(path, str | os.PathLike):
-        raise ParameterError(f"path is a {type(path).__name__}: give a file name.")
+    for name, value, kinds, advice in (
+        ("algorithm", algorithm, Algorithm, "one such as recoup.KMeans(n_clusters=3)"),
+        ("ledger", ledger, Ledger | str | os.PathLike | None, "a recoup.Ledger or its path"),
+        ("path", path, str | os.PathLike | None, "a file name"),
+    ):
+        if not isinstance(value, kinds):
+            raise ParameterError(f"{name} is a {type(value).__name__}: give {advice}.")
     if on_round is not None and not callable(on_round):
         raise ParameterError("on_round must be a function of the number of finished rounds.")
     choice(mechanism, "mechanism", ("auto", "laplace", "gaussian"))

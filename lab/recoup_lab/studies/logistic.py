@@ -106,9 +106,10 @@ def losses(train, held_out, epsilon, step, seed):
     domain = Box(-np.ones(d + 1), np.ones(d + 1))
     terms = {"epsilon": str(epsilon), "delta": str(DELTA), "random_state": seed, "noise": "simulated"}
     transcript = release(algorithm, records, domain=domain, **terms)
-    iterates = algorithm.iterates(transcript.context, transcript.rounds)
+    context, rounds = transcript.context, transcript.rounds
+    iterates = np.array([algorithm.estimate(context, rounds[: t + 1]) for t in range(len(rounds))])
     inferred = refit(transcript, infer(transcript, "maxent", random_state=seed))
-    declined = algorithm.declines(transcript.context, transcript.rounds) is not None
+    declined = algorithm.declines(context, rounds) is not None
     answers = {
         "last": iterates[-1],
         "average": iterates[N_ROUNDS // 2 :].mean(axis=0),

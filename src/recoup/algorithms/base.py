@@ -1,6 +1,5 @@
 """What every algorithm is: a function from the transcript so far to the next query, and what it says of its answer.
 
-To be refitted on inferred data it also says where such data may lie and what it would have answered without noise.
 Everything but the next query and its own estimate has a default, so that an algorithm of your own may leave it out.
 """
 
@@ -9,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from recoup.transcript.round import Round
 
 REQUIRED = ("type_name", "next_request", "estimate", "to_json", "from_json")
 _LONGEST_NAME = 200
-_Kind = TypeVar("_Kind", bound=type)
 
 
 class Algorithm(ABC):
@@ -173,12 +171,3 @@ def last_of(rounds: Sequence[Round]) -> Round:
 def column_names(domain: Domain) -> list[str]:
     """A name for each column, also where the table has none."""
     return list(domain.columns or (f"column {j}" for j in range(domain.n_columns)))
-
-
-def with_defaults(kind: _Kind, of: type[Any]) -> _Kind:
-    """A class of somebody's own that derives from nothing, with the defaults of whatever it does not say itself."""
-    for base in of.__mro__[: of.__mro__.index(Algorithm) + 1]:
-        for name, default in vars(base).items():
-            if not name.startswith("_") and not hasattr(kind, name):
-                setattr(kind, name, default)
-    return kind

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import expit
 
 from recoup._validate import positive_number, whole_number
-from recoup.algorithms.base import Algorithm, column_names
+from recoup.algorithms.base import Algorithm, column_names, last_of
 from recoup.errors import ParameterError
 from recoup.maxent.measure import Pass, Problem, maxent, total_of
 from recoup.maxent.support import Measure
@@ -55,11 +55,10 @@ class LogisticRegression(Algorithm):
         l2: the weight of the penalty (l2 / 2) |w|^2 beside the mean loss; the intercept is free.
         clip: the longest gradient of a record, in the mechanism's norm; by default the longest one at the start.
         pseudo_records: how many records' worth of trust the base of the inferred measure has.
-        classes: what the two labels stand for, the negative one first; public, and nothing is computed from it. It is
-            part of the description, so that rounds about other labels are not continued.
+        classes: what the two labels stand for, the negative one first; public. Nothing is computed from it, but rounds
+            about other labels are not continued.
 
-    Guarantees: round t asks for 1 / T of the budget; over T rounds the whole budget is asked for. Coefficients are
-    finite, whatever the noise.
+    Guarantees: over T equal rounds the whole budget is asked for. Coefficients are finite, whatever the noise.
 
     >>> LogisticRegression(n_rounds=5).step_size
     16.0
@@ -77,14 +76,10 @@ class LogisticRegression(Algorithm):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_rounds", whole_number(self.n_rounds, "n_rounds"))
-        for name in ("step_size", "l2", "pseudo_records"):
-            object.__setattr__(
-                self, name, positive_number(getattr(self, name), name, high=_LARGEST_PARAMETER, or_zero=name == "l2")
-            )
-        if self.clip is not None:
-            object.__setattr__(self, "clip", positive_number(self.clip, "clip", high=_LARGEST_PARAMETER))
-        if self.classes is not None:
-            given = self.classes
+        for name in ("step_size", "l2", "pseudo_records", *(["clip"] if self.clip is not None else [])):
+            number = positive_number(getattr(self, name), name, high=_LARGEST_PARAMETER, or_zero=name == "l2")
+            object.__setattr__(self, name, number)
+        if (given := self.classes) is not None:
             if not isinstance(given, list | tuple) or len(given) != 2 or not all(isinstance(c, _LABEL) for c in given):
                 raise ParameterError("classes must be the two values of a label, each a text or a number.")
             object.__setattr__(self, "classes", tuple(given))
@@ -94,20 +89,27 @@ class LogisticRegression(Algorithm):
         if len(rounds) >= self.n_rounds:
             return None
         check_size(context.domain.n_columns + 1)
+        norm, split = context.noise.norm, {"count": _COUNT_PART, "gradient": 1 - _COUNT_PART}
         at = self.estimate(context, rounds) if rounds else np.zeros(context.domain.n_columns)
-        query = LogisticGradientQuery(coefficients=at, clip=self._clip(context), norm=context.noise.norm)
-        split = {"count": _COUNT_PART, "gradient": 1 - _COUNT_PART}
+        # At the start every slope is one half.
+        clip = 0.5 * _reach(context, norm) if self.clip is None else self.clip
+        query = LogisticGradientQuery(coefficients=at, clip=clip, norm=norm)
         return Request(query=query, share=Fraction(1, self.n_rounds), split=split)
 
     def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
         """The last iterate, (d + 1,): a coefficient for each feature of the unit domain, then the intercept."""
-        if not rounds:
-            raise ParameterError("there is no last iterate before the first round.")
-        return self._stepped(context, rounds)
-
-    def iterates(self, context: Context, rounds: Sequence[Round]) -> Array:
-        """All iterates after the start, (T, d + 1), in the unit domain."""
-        return np.array([self._stepped(context, rounds[: t + 1]) for t in range(len(rounds))])
+        last = last_of(rounds)
+        query = of_kind(last.query, LogisticGradientQuery, "only a round of gradients leads to a next iterate.")
+        # A total below its own noise says nothing: without this floor one step could go anywhere.
+        precision = sum(1.0 / answered.noise.deviation(answered.scales[0]) ** 2 for answered in rounds)
+        mean = last.noisy[1:] / max(total_of(context, rounds), 1.0 / np.sqrt(precision))
+        size = float(np.abs(mean).sum() if query.norm == 1 else np.sqrt((mean**2).sum()))
+        if size > query.clip:  # no mean of clipped gradients is longer
+            mean = mean * (query.clip / size)
+        rate = self.step_size / _reach(context, 2) ** 2
+        moved = query.coefficients - rate * mean
+        moved[:-1] /= 1.0 + rate * self.l2  # the penalty's own step is implicit, so that it never overshoots
+        return np.asarray(np.clip(moved, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT))
 
     def declines(self, context: Context, rounds: Sequence[Round]) -> str | None:
         """Why inference is not to be trusted with these rounds, or none: too much noise for so many coefficients."""
@@ -129,12 +131,10 @@ class LogisticRegression(Algorithm):
     def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
         """Points where labelled records may lie: all features once with either label, the second half positive.
 
-        Real columns crowd: amounts lie within a hundredth of their range above its lower end. Of uniform points in many
-        columns none lies there, so no weights on them explain what was released. The measure that is sought is a tilted
-        uniform one, close to a product of exponential densities. So each pass explains the rounds on a few points, and
-        the next points are drawn from the exponential densities with the means that were found. The first passes take
-        answers for less exact than they are, by their slack: a support that is still far away would otherwise be torn
-        to its edge by what it cannot explain.
+        Real columns crowd at an end of their range, where none of a few uniform points lies. So each pass explains the
+        rounds on some points, and the next ones are drawn from exponential densities with the means that were found.
+        The first passes take answers for less exact, by their slack: a support that is still far away would otherwise
+        be torn to its edge by what it cannot explain.
         """
 
         def support(n: int, last: Measure | None) -> Array:
@@ -151,13 +151,14 @@ class LogisticRegression(Algorithm):
         slacks = [part * (total * 0.5 * _reach(context, 2)) for part in _SLACKS[:-1]]
         if not rounds or not slacks:
             return support(n_points, None)
+        passes = [Pass(n_points=n_few, max_steps=_STEPS_OF_A_PASS, slack=slack) for slack in slacks]
         problem = Problem(
             context=context,
             rounds=rounds,
             total=total,
             temperature=self.pseudo_records / total,
             support=support,
-            passes=[Pass(n_points=n_few, max_steps=_STEPS_OF_A_PASS, slack=slack) for slack in slacks],
+            passes=passes,
         )
         return support(n_points, maxent(problem))
 
@@ -193,30 +194,9 @@ class LogisticRegression(Algorithm):
         names = [field.name for field in fields(cls) if field.name != "classes"]
         return cls(**{name: value[name] for name in names}, classes=value.get("classes"))
 
-    def _clip(self, context: Context) -> float:
-        # At the start every slope is one half.
-        return 0.5 * _reach(context, context.noise.norm) if self.clip is None else self.clip
-
-    def _stepped(self, context: Context, rounds: Sequence[Round]) -> Array:
-        last = rounds[-1]
-        query = of_kind(last.query, LogisticGradientQuery, "only a round of gradients leads to a next iterate.")
-        # A total below its own noise says nothing: without this floor one step could go anywhere.
-        precision = sum(1.0 / answered.noise.deviation(answered.scales[0]) ** 2 for answered in rounds)
-        mean = last.noisy[1:] / max(total_of(context, rounds), 1.0 / np.sqrt(precision))
-        size = float(np.abs(mean).sum() if query.norm == 1 else np.sqrt((mean**2).sum()))
-        if size > query.clip:  # no mean of clipped gradients is longer
-            mean = mean * (query.clip / size)
-        rate = self.step_size / _reach(context, 2) ** 2
-        moved = query.coefficients - rate * mean
-        moved[:-1] /= 1.0 + rate * self.l2  # the penalty's own step is implicit, so that it never overshoots
-        return np.asarray(np.clip(moved, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT))
-
 
 def minimum_of_loss(features: Array, positive: Any, weights: Array, *, l2: float, start: Array | None = None) -> Array:
-    """Fit a logistic regression to weighted records by Newton's method: coefficients, then the intercept.
-
-    l2 is the weight of the penalty (l2 / 2) |w|^2 beside the mean loss.
-    """
+    """Fit a logistic regression to weighted records by Newton's method: coefficients, then the intercept."""
     x = np.column_stack([features, np.ones(len(features))])
     share = weights / weights.sum()
     signs = np.where(positive, 1.0, -1.0)
@@ -249,22 +229,20 @@ def minimum_of_loss(features: Array, positive: Any, weights: Array, *, l2: float
 def supported(move: Array, curvature: Array, variance: float) -> Array:
     """The part of a move to a minimum that is more than the error of the gradients that it was computed from.
 
-    Where the loss is curved with h, an error of a gradient moves its minimum by 1 / h of it: directions in which the
-    loss is flat are known worst. True moves are taken to be normal, with one variance in all directions, so that a
-    long move along a flat direction alone is not believed; each direction keeps the share of that variance in the sum
-    of both. The variance is the likeliest one given the directions that move by more than their error: a base without a
-    signal holds back the others, which therefore say nothing. The part is nowhere longer than the move along an axis of
-    the curvature, and 0 where no direction is beyond its error, whose variance is the same in all values.
+    Where the loss is curved with h, an error of a gradient moves its minimum by 1 / h of it. True moves are taken to be
+    normal, with one variance in all directions, and each direction keeps the share of that variance in the sum of both.
+    It is the likeliest one given the directions that move by more than their error: a base without a signal holds back
+    the others, which therefore say nothing. Where no direction is beyond its error, nothing is left.
     """
     curved, axes = np.linalg.eigh(curvature)
     along = axes.T @ move
     errors = variance / np.maximum(curved, _SMALLEST_RIDGE) ** 2
-    told = along**2 > errors
-    if not told.any():
+    beyond = along**2 > errors
+    if not beyond.any():
         return np.zeros_like(move)
     tried = np.square(along).max() * np.geomspace(1e-9, 1.0, _PRIOR_VARIANCES)[:, None]
-    spread = tried + errors[told]
-    prior = tried[np.argmin((np.log(spread) + along[told] ** 2 / spread).sum(axis=1))]
+    spread = tried + errors[beyond]
+    prior = tried[np.argmin((np.log(spread) + along[beyond] ** 2 / spread).sum(axis=1))]
     return np.asarray(axes @ (along * prior / (prior + errors)))
 
 
@@ -289,13 +267,7 @@ def _gradient_variance(rounds: Sequence[Round], points: Array, weights: Array) -
 
 
 def trust_in_base(n_features: int) -> float:
-    """Pseudo-records that suit so many features: one for each, and no more than suit any data.
-
-    Fewer let noise into many coefficients, more shrink a strong signal in few.
-
-    >>> trust_in_base(5), trust_in_base(40)
-    (5.0, 15.0)
-    """
+    """Pseudo-records that suit so many features: fewer let noise in, more shrink a strong signal."""
     return float(min(n_features, 15))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import gammainc, gammaincc
 
 from recoup._validate import whole_number
-from recoup.algorithms.base import Algorithm, column_names
+from recoup.algorithms.base import Algorithm, column_names, last_of
 from recoup.algorithms.kmeans.lloyd import spread_centers
 from recoup.domain import uniform_points
 from recoup.errors import ParameterError
@@ -91,13 +91,10 @@ class GaussianMixture(Algorithm):
         d = context.domain.n_columns
         check_size(self.n_components * (d + 2))
         state = noisy_step(context, rounds) if rounds else _start(context, self.n_components, rng)
-        query = _query(context, state)
-        return Request(query=query, share=Fraction(1, self.n_rounds), split=_split(d))
+        return Request(query=_query(context, state), share=Fraction(1, self.n_rounds), split=_split(d))
 
     def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
         """The last iterate."""
-        if not rounds:
-            raise ParameterError("there is no last iterate before the first round.")
         return noisy_step(context, rounds).packed()
 
     def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
@@ -105,23 +102,19 @@ class GaussianMixture(Algorithm):
         if not rounds:
             return uniform_points(context.domain, n_points, rng)
         late = rounds[1 + len(rounds) // 2 :]
-        states = [*(_state_of(answered) for answered in late), noisy_step(context, rounds)]
+        states = [*map(_state_of, late), noisy_step(context, rounds)]
         n_uniform = round(n_points * _UNIFORM_SHARE)
-        weights = np.concatenate([state.weights for state in states])
+        weights, means, variances = (np.concatenate(parts) for parts in zip(*states, strict=True))
         chosen = rng.choice(len(weights), size=n_points - n_uniform, p=weights / weights.sum())
-        means = np.concatenate([state.means for state in states])[chosen]
-        spread = np.sqrt(np.concatenate([state.variances for state in states]))[chosen]
-        spread *= rng.choice(_WIDENINGS, size=len(chosen))
-        drawn = means + spread[:, None] * rng.standard_normal(means.shape)
+        spread = np.sqrt(variances)[chosen] * rng.choice(_WIDENINGS, size=len(chosen))
+        drawn = means[chosen] + spread[:, None] * rng.standard_normal((len(chosen), means.shape[1]))
         return np.concatenate([uniform_points(context.domain, n_uniform, rng), context.domain.clip(drawn)])
 
     def refit(
         self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
     ) -> Array:
         """A few EM steps on weighted points from the last state that was asked about."""
-        if not rounds:
-            raise ParameterError("there is no state to refit from before the first round.")
-        state = _state_of(rounds[-1])
+        state = _state_of(last_of(rounds))
         for _ in range(_REFIT_STEPS):
             state = em_step(state, points, weights)
         return state._replace(means=context.domain.clip(state.means)).packed()
@@ -144,9 +137,8 @@ class GaussianMixture(Algorithm):
         """Weights, means and the variance of each column, (K, 1 + 2d), in the user's units."""
         d = context.domain.n_columns
         half = 0.5 * (np.array(context.domain.high) - np.array(context.domain.low))
-        return np.column_stack(
-            [answer[:, 0], context.domain.from_unit(answer[:, 1 : 1 + d]), answer[:, 1 + d :] * half**2]
-        )
+        means = context.domain.from_unit(answer[:, 1 : 1 + d])
+        return np.column_stack([answer[:, 0], means, answer[:, 1 + d :] * half**2])
 
     def answer_labels(self, context: Context) -> tuple[list[str], list[str]]:
         """A row for each component: its weight, and the mean and the variance of each column."""
@@ -156,13 +148,13 @@ class GaussianMixture(Algorithm):
 
 
 def noisy_step(context: Context, rounds: Sequence[Round]) -> Mixture:
-    """An M step on the last round's noisy answer.
+    """An M step on the last round's noisy answer: what is mostly noise hardly moves the state.
 
     Everything is moved by the share v / (v + noise) of what the answer says, where v is how much such moves vary when
-    the component fits the data and noise is the variance of their error: what is mostly noise hardly moves the state.
-    Counts move away from equal parts of the number of records that all rounds tell of. Means stay in the domain.
+    the component fits the data and noise is the variance of their error. Counts move away from equal parts of the
+    number of records that all rounds tell of. Means stay in the domain.
     """
-    answered = rounds[-1]
+    answered = last_of(rounds)
     query = _mixture_query(answered)
     k, d = query.n_components, query.n_columns
     noisy, errors = answered.noisy, answered.noise.deviation(1.0) * answered.scales
@@ -190,10 +182,7 @@ def noisy_step(context: Context, rounds: Sequence[Round]) -> Mixture:
 
 
 def em_step(state: Mixture, points: Array, weights: Array) -> Mixture:
-    """One step of expectation maximisation on weighted points, without noise.
-
-    A component that no point belongs to keeps its mean and variance.
-    """
+    """A step of EM on weighted points, without noise; a component that no point belongs to keeps mean and variance."""
     d = points.shape[1]
     shares = np.exp(log_joint(state, points))
     mass = shares.sum(axis=1, keepdims=True)
@@ -206,11 +195,7 @@ def em_step(state: Mixture, points: Array, weights: Array) -> Mixture:
     lengths = np.stack([((points - mean) ** 2).sum(axis=1) for mean in means], axis=1)
     variances = np.where(alive, (shares * lengths).sum(axis=0) / (d * divisors), state.variances)
     kept = np.maximum(counts, 1e-9 * max(float(counts.sum()), 1e-300))
-    return Mixture(
-        weights=kept / kept.sum(),
-        means=means,
-        variances=np.clip(variances, _SMALLEST_VARIANCE, _LARGEST_VARIANCE),
-    )
+    return Mixture(kept / kept.sum(), means, np.clip(variances, _SMALLEST_VARIANCE, _LARGEST_VARIANCE))
 
 
 def log_joint(state: Mixture, points: Array) -> Array:
@@ -245,14 +230,7 @@ def _query(context: Context, state: Mixture) -> MixtureQuery:
     in_l1 = d * np.sqrt(2.0 / np.pi) + _MARGIN * np.sqrt(d * (1.0 - 2.0 / np.pi))
     reach = np.sqrt(d) + _MARGIN
     radii = deviations * (max(in_l1, reach) if norm == 1 else reach)
-    return MixtureQuery(
-        weights=state.weights,
-        means=state.means,
-        variances=state.variances,
-        radii=radii,
-        reaches=deviations * reach,
-        norm=norm,
-    )
+    return MixtureQuery(**state._asdict(), radii=radii, reaches=deviations * reach, norm=norm)
 
 
 def _split(d: int) -> dict[str, Fraction]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, get_type_hints
 
 from recoup._validate import whole_number
-from recoup.algorithms.base import REQUIRED, Algorithm, ImportedAlgorithm, with_defaults
+from recoup.algorithms.base import REQUIRED, Algorithm, ImportedAlgorithm
 from recoup.algorithms.components import CovariancePCA, PowerPCA
 from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
 from recoup.algorithms.kmeans.grid import GridKMeans, HybridKMeans
@@ -31,8 +31,7 @@ class Entry(NamedTuple):
         name: what users pick it by within the family; none where there is nothing to pick.
         description: what it is, for people.
         plans_rounds: whether it decides itself how many rounds there are.
-        plan: from terms, n_clusters and, if it does not plan its rounds, n_rounds to what a release will cost; none
-            where `recoup plan` has nothing to say.
+        plan: from terms, n_clusters and, if it does not plan its rounds, n_rounds to what a release costs; or none.
     """
 
     kind: type[Algorithm]
@@ -60,11 +59,7 @@ _QUERY = ("sensitivity", "contribution", "integer_total", "to_json", "from_json"
 
 
 def choices(family: str) -> dict[str, Entry]:
-    """The algorithms of a family, by what users pick them by.
-
-    >>> sorted(choices("kmeans"))
-    ['adaptive', 'grid', 'hybrid', 'lloyd']
-    """
+    """The algorithms of a family, by what users pick them by."""
     return {entry.name: entry for entry in ENTRIES if entry.family == family and entry.name is not None}
 
 
@@ -72,9 +67,6 @@ def clustering_named(name: str, n_rounds: object = None) -> tuple[Entry, dict[st
     """The k-means algorithm that is asked for, and how many rounds it is told to make, if any.
 
     "auto" is "adaptive", or "lloyd" where rounds are asked for.
-
-    >>> clustering_named("auto", 3)[0].name
-    'lloyd'
     """
     name = ("adaptive" if n_rounds is None else "lloyd") if name == "auto" else name
     entry = choices("kmeans").get(name)
@@ -88,11 +80,7 @@ def clustering_named(name: str, n_rounds: object = None) -> tuple[Entry, dict[st
 
 
 def described(type_name: str) -> str | None:
-    """What an algorithm is, by its name in transcripts; none for one that is not Recoup's.
-
-    >>> described("kmeans-grid")
-    'noisy counts on a grid (EUGkM)'
-    """
+    """What an algorithm is, by its name in transcripts; none for one that is not Recoup's."""
     return next((entry.description for entry in ENTRIES if entry.kind.type_name == type_name), None)
 
 
@@ -113,7 +101,12 @@ def completed(kind: type[Algorithm]) -> type[Algorithm]:
     if Algorithm in kind.__mro__:
         return kind
     has_clusters = hasattr(kind, "n_clusters") or "n_clusters" in get_type_hints(kind)
-    return with_defaults(kind, ClusteringAlgorithm if has_clusters and not hasattr(kind, "refit") else Algorithm)
+    clusters = has_clusters and not hasattr(kind, "refit")
+    for base in (ClusteringAlgorithm, Algorithm) if clusters else (Algorithm,):
+        for name, default in vars(base).items():
+            if not name.startswith("_") and not hasattr(kind, name):
+                setattr(kind, name, default)
+    return kind
 
 
 def register(*kinds: type | Entry) -> None:
@@ -128,24 +121,23 @@ def register(*kinds: type | Entry) -> None:
     >>> from recoup import KMeans
     >>> register(KMeans)
     """
-    checked: list[tuple[dict[str, Any], str, type]] = []
     entries = [kind for kind in kinds if isinstance(kind, Entry)]
     for entry in entries:
         same_name = choices(entry.family).get(entry.name or "")
         if same_name is not None and same_name.kind.type_name != entry.kind.type_name:
             raise ParameterError(f"the name {entry.name!r} is taken by {same_name.kind.__qualname__}: choose another.")
+    checked: list[tuple[dict[str, Any], str, type]] = []
     for kind in (kind.kind if isinstance(kind, Entry) else kind for kind in kinds):
-        known: dict[str, Any] = ALGORITHMS if hasattr(kind, "next_request") else QUERIES
-        name = getattr(kind, "type_name", None)
-        if not isinstance(kind, type) or not (hasattr(kind, "contribution") or hasattr(kind, "next_request")):
+        is_algorithm, name = hasattr(kind, "next_request"), getattr(kind, "type_name", None)
+        known: dict[str, Any] = ALGORITHMS if is_algorithm else QUERIES
+        if not isinstance(kind, type) or not (is_algorithm or hasattr(kind, "contribution")):
             raise ParameterError(f"{kind!r} is neither a class of queries nor one of algorithms.")
         if not isinstance(name, str) or not name:
             raise ParameterError(f"{kind.__name__} has no type_name: give it one, for example 'my-median'.")
-        same = known.get(name)
-        if same is not None and same is not kind and not _defined_anew(same, kind):
+        same = known.get(name, kind)
+        if same is not kind and not _defined_anew(same, kind):
             raise ParameterError(f"the name {name!r} is taken by {same.__qualname__}: choose another.")
-        needed = REQUIRED if known is ALGORITHMS else _QUERY
-        missing = [part for part in needed if not hasattr(kind, part)]
+        missing = [part for part in (REQUIRED if is_algorithm else _QUERY) if not hasattr(kind, part)]
         if missing:
             raise ParameterError(f"{kind.__name__} has no {' and no '.join(missing)}: it could not be read back.")
         checked.append((known, name, kind))
@@ -158,5 +150,5 @@ def register(*kinds: type | Entry) -> None:
 
 def _defined_anew(earlier: type, kind: type) -> bool:
     # A notebook's cell that runs twice. Classes that a function makes share their name, whatever they do.
-    where, names = (earlier.__module__, kind.__module__), (earlier.__qualname__, kind.__qualname__)
-    return where[0] == where[1] and names[0] == names[1] and "<locals>" not in names[0]
+    same = (earlier.__module__, earlier.__qualname__) == (kind.__module__, kind.__qualname__)
+    return same and "<locals>" not in kind.__qualname__
