@@ -8,7 +8,7 @@ columns are scaled to [-1, 1]. The registry of algorithms says which plan belong
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import sqrt
 
@@ -53,23 +53,13 @@ ASSUMED_RECORDS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRound:
-    """What one round will cost and how noisy it will be.
+    """What one round will cost and how noisy it will be, columns scaled to [-1, 1]."""
 
-    Attributes:
-        n_cells: how many cells are counted.
-        price: what it will cost, by OpenDP's privacy map.
-        count_scale: the noise scale of a count.
-        sum_scale: the noise scale of one coordinate of a sum, columns scaled to [-1, 1]; for the adaptive algorithm in
-            units of the cell's radius; none for a round of counts.
-        center_deviation: the expected standard deviation that noise gives to one coordinate of a centre, columns
-            scaled to [-1, 1]; none if the number of records was not declared.
-    """
-
-    n_cells: int
-    price: Price
-    count_scale: float
-    sum_scale: float | None = None
-    center_deviation: float | None = None
+    n_cells: int  # that are counted
+    price: Price  # by OpenDP's privacy map
+    count_scale: float  # of the noise of a count
+    sum_scale: float | None = None  # of a coordinate of a sum; for the adaptive algorithm in units of the cell's radius
+    center_deviation: float | None = None  # of a coordinate of a centre, expected; none without a number of records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,18 +67,16 @@ class Plan:
     """The rounds of a release before it is made.
 
     Attributes:
-        context: the terms: domain, budget, mechanism, declared number of records.
+        context: the terms: domain, budget, mechanism, declared number of records, without which nothing is expected.
         algorithm: what will be run, in words.
         rounds: what each round costs and how noisy it is.
         n_clusters: K.
         expected_displacement: the squared distance by which noise moves the centres of the last round, summed over all
-            of them, columns scaled to [-1, 1]; none without a declared number of records.
+            of them, columns scaled to [-1, 1].
         expected_excess: what that adds to the within-cluster sum of squares.
-        suggested_rounds: how many rounds Su et al. would take; none without a declared number of records, and for
-            Gaussian noise.
+        suggested_rounds: how many rounds Su et al. would take; none for Gaussian noise.
         relative_excess: what the adaptive algorithm is expected to lose against non-private k-means, as a part of its
-            within-cluster sum of squares; 0.003 stands for that or less. None for other algorithms, without a declared
-            number of records, and where it cannot be told, as a note then explains.
+            within-cluster sum of squares; 0.003 stands for that or less. None where a note says why it cannot be told.
         notes: what else is worth knowing, such as too few records, or why a grid is not the one that its rule asks for.
         relative_sums: whether the noise of sums is given in units of the cells' radii.
     """
@@ -127,7 +115,7 @@ def plan_lloyd(context: Context, *, n_clusters: int, n_rounds: int = 5) -> Plan:
         n_clusters: K.
         n_rounds: T.
 
-    Guarantees: prices and noise scales are those of the transcript that `recoup.release` makes on these terms.
+    Guarantees: prices and noise are those of the transcript that `recoup.release` makes on these terms.
 
     >>> from recoup.domain import L1Ball
     >>> terms = Context(domain=L1Ball([0, 0], [1, 1]), epsilon=Fraction(1), n_records=5000)
@@ -136,18 +124,18 @@ def plan_lloyd(context: Context, *, n_clusters: int, n_rounds: int = 5) -> Plan:
     (10.0, 1.0, True)
     """
     algorithm = KMeans(n_clusters=n_clusters, n_rounds=n_rounds)
-    k, d, n = algorithm.n_clusters, context.domain.n_columns, context.n_records
+    k, d, n_rounds = algorithm.n_clusters, context.domain.n_columns, algorithm.n_rounds
     # The algorithm's own first request draws initial centres, which takes long for many clusters and changes nothing.
     each = planned_round(context, algorithm.request(np.zeros((k, d))))
     displacement = None if each.center_deviation is None else k * d * each.center_deviation**2
-    rounds_words = "1 round" if algorithm.n_rounds == 1 else f"{algorithm.n_rounds} rounds"
+    rounds, cells = ("1 round" if n_rounds == 1 else f"{n_rounds} rounds"), ("1 cell" if k == 1 else f"{k} cells")
     return Plan(
         context=context,
-        algorithm=f"DP-KMEANS, {rounds_words} of counts and sums in {'1 cell' if k == 1 else f'{k} cells'}",
-        rounds=(each,) * algorithm.n_rounds,
+        algorithm=f"DP-KMEANS, {rounds} of counts and sums in {cells}",
+        rounds=(each,) * n_rounds,
         n_clusters=k,
         expected_displacement=displacement,
-        expected_excess=None if displacement is None or n is None else displacement * n / k,
+        expected_excess=None if displacement is None else displacement * (context.n_records or 0) / k,
         suggested_rounds=_suggested_rounds(context, k),
         notes=_weakness_notes(context, k),
     )
@@ -157,12 +145,10 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
     """Plan the default algorithm; where its cells lie and how wide they are is decided on the way.
 
     Args:
-        context: the terms of the release. Without a declared number of records the release first asks for it, and
-            the plan is that for 10,000, as a note says.
+        context: the terms of the release; without a declared number of records the plan is that for 10,000.
         n_clusters: K.
 
-    Guarantees: prices are those of the transcript that `PrivateKMeans` makes with these terms and this n_records; they
-    always add up to the budget.
+    Guarantees: prices are those of the transcript that `PrivateKMeans` makes on these terms, and add up to the budget.
 
     >>> from recoup.domain import Box
     >>> terms = Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1), n_records=10_000)
@@ -223,13 +209,7 @@ def plan_grid(context: Context, *, n_clusters: int, rule: Rule = "eugkm") -> Pla
     """
     k = GridKMeans(n_clusters=n_clusters, rule=rule).n_clusters
     grid = choose_grid(context, k, _declared_records(context, "grid", k), Fraction(1), rule)
-    return Plan(
-        context=context,
-        algorithm=f"grid: counts in {_in_words(grid)}",
-        rounds=(planned_round(context, grid.request),),
-        n_clusters=k,
-        notes=(*_grid_notes(grid), *_weakness_notes(context, k)),
-    )
+    return _plan_by_grid(context, "grid", grid, k)
 
 
 def plan_hybrid(context: Context, *, n_clusters: int) -> Plan:
@@ -249,24 +229,31 @@ def plan_hybrid(context: Context, *, n_clusters: int) -> Plan:
     k = HybridKMeans(n_clusters=n_clusters).n_clusters
     n = _declared_records(context, "hybrid", k)
     chosen = choose_rounds(context, k, n)
-    rounds = [planned_round(context, chosen.grid.request)]
-    words, displacement = f"hybrid: counts in {_in_words(chosen.grid)}", None
-    if chosen.lloyd_share:
-        request = lloyd_request(context, np.zeros((k, context.domain.n_columns)), chosen.lloyd_share)
-        rounds.append(planned_round(context, request))
-        words, displacement = f"{words}, then sums in {k} cells", chosen.lloyd_error
     note = (
         f"A Lloyd round is {'bought' if chosen.lloyd_share else 'not bought'}: predicted squared displacement of all "
         f"centres {chosen.lloyd_error:.3g} with it, {chosen.grid_error:.3g} with a grid alone."
     )
+    plan = _plan_by_grid(context, "hybrid", chosen.grid, k, note)
+    if not chosen.lloyd_share:
+        return plan
+    request = lloyd_request(context, np.zeros((k, context.domain.n_columns)), chosen.lloyd_share)
+    return replace(
+        plan,
+        algorithm=f"{plan.algorithm}, then sums in {k} cells",
+        rounds=(*plan.rounds, planned_round(context, request)),
+        expected_displacement=chosen.lloyd_error,
+        expected_excess=chosen.lloyd_error * n / k,
+    )
+
+
+def _plan_by_grid(context: Context, name: str, grid: ChosenGrid, n_clusters: int, *notes: str) -> Plan:
+    differs = (f"The grid is {grid.reason}.",) if grid.reason else ()
     return Plan(
         context=context,
-        algorithm=words,
-        rounds=tuple(rounds),
-        n_clusters=k,
-        expected_displacement=displacement,
-        expected_excess=None if displacement is None else displacement * n / k,
-        notes=(*_grid_notes(chosen.grid), note, *_weakness_notes(context, k)),
+        algorithm=f"{name}: counts in {grid.query.size} cells, {grid.query.sides[0]} bins a column",
+        rounds=(planned_round(context, grid.request),),
+        n_clusters=n_clusters,
+        notes=(*differs, *notes, *_weakness_notes(context, n_clusters)),
     )
 
 
@@ -298,14 +285,6 @@ def _declared_records(context: Context, algorithm: str, n_clusters: int) -> floa
     if context.n_records is None:
         raise ParameterError(f"the {algorithm} plan needs a rough number of records: declare n_records (--n-records).")
     return float(context.n_records)
-
-
-def _in_words(grid: ChosenGrid) -> str:
-    return f"{grid.query.size} cells, {grid.query.sides[0]} bins a column"
-
-
-def _grid_notes(grid: ChosenGrid) -> tuple[str, ...]:
-    return (f"The grid is {grid.reason}.",) if grid.reason else ()
 
 
 def _suggested_rounds(context: Context, n_clusters: int) -> int | None:
@@ -364,10 +343,9 @@ def _by_law(context: Context, n_clusters: int) -> float:
 
 
 def relative_excess(*, epsilon: float, n_clusters: int, n_columns: int, n_records: float) -> float:
-    """What the adaptive algorithm loses against non-private k-means, by the law: 8 d (K / (N epsilon))^1.25.
+    """What the adaptive algorithm loses against non-private k-means, by the law.
 
-    Right within a factor of three for most tables, where N epsilon / K is at least 100 and the law gives 0.003 to 0.1;
-    where it gives less, all that holds is that less than about 0.003 is lost.
+    Right within a factor of three for most tables, where N epsilon / K is at least 100 and the law gives 0.003 to 0.1.
     """
     return float(EXCESS_LAW * n_columns * (n_clusters / (n_records * epsilon)) ** EXCESS_POWER)
 

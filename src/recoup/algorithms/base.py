@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from recoup.transcript.round import Round
 
 REQUIRED = ("type_name", "next_request", "estimate", "to_json", "from_json")
 _LONGEST_NAME = 200
+Rounds: TypeAlias = Sequence[Round]
+Rng: TypeAlias = np.random.Generator  # of harmless randomness
 
 
 class Algorithm(ABC):
@@ -48,14 +50,14 @@ class Algorithm(ABC):
         return (cls is Algorithm and all(hasattr(kind, name) for name in REQUIRED)) or NotImplemented
 
     @abstractmethod
-    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+    def next_request(self, context: Context, rounds: Rounds, rng: Rng) -> Request | None:
         """The next query and its share of the budget, or none when the algorithm is done."""
 
     @abstractmethod
-    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+    def estimate(self, context: Context, rounds: Rounds) -> Array:
         """The algorithm's own answer from the rounds so far, in the unit domain."""
 
-    def without_inference(self, context: Context, rounds: Sequence[Round]) -> Array | None:
+    def without_inference(self, context: Context, rounds: Rounds) -> Array | None:
         """What a reader who infers nothing would take for the answer, to compare with; none where there is nothing."""
         return self.estimate(context, rounds)
 
@@ -72,11 +74,11 @@ class Algorithm(ABC):
         """How many rounds there will be, none if it cannot be told; and whether that is only the most."""
         return None, False
 
-    def settling(self, context: Context, rounds: Sequence[Round]) -> int:
+    def settling(self, context: Context, rounds: Rounds) -> int:
         """How many of these rounds, the last ones, measured the same centres again: they correct what is inferred."""
         return 0
 
-    def declines(self, context: Context, rounds: Sequence[Round]) -> str | None:
+    def declines(self, context: Context, rounds: Rounds) -> str | None:
         """Why not to infer, in one sentence that depends on released values alone; none where nothing is against it."""
         return None
 
@@ -89,7 +91,7 @@ class Algorithm(ABC):
         """The error of an answer that is put down to the support, as a standard deviation beside that of the noise."""
         return 0.0
 
-    def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
+    def support(self, context: Context, rounds: Rounds, n_points: int, rng: Rng) -> Array:
         """Points of the unit domain where records may lie, (n_points, d), from released values alone."""
         return drawn_support(context, rounds, n_points, rng, total=total_of(context, rounds))
 
@@ -98,9 +100,7 @@ class Algorithm(ABC):
         """Whether it knows its answer on weighted points."""
         return type(self).refit is not Algorithm.refit
 
-    def refit(
-        self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
-    ) -> Array:
+    def refit(self, context: Context, rounds: Rounds, points: Array, weights: Array, rng: Rng) -> Array:
         """The answer on weighted points of the unit domain, without noise, shaped like `estimate`."""
         raise ParameterError(f"{self.type_name} has no refit: use the inferred data set itself.")
 
@@ -112,7 +112,7 @@ class Algorithm(ABC):
         """The names of the rows and of the columns of its answer in the user's units; none for numbers."""
         return None
 
-    def answer_note(self, context: Context, rounds: Sequence[Round], answer: Array, data: WeightedPoints | None) -> str:
+    def answer_note(self, context: Context, rounds: Rounds, answer: Array, data: WeightedPoints | None) -> str:
         """What a reader of its answer has to know, from the rounds, or from the inferred data it was refitted on."""
         return ""
 
@@ -126,12 +126,10 @@ class SimpleAlgorithm(FieldsAsJson, Algorithm):
     """
 
     @abstractmethod
-    def refit(
-        self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
-    ) -> Array:
+    def refit(self, context: Context, rounds: Rounds, points: Array, weights: Array, rng: Rng) -> Array:
         """The answer on weighted points of the unit domain, without noise, shaped like `estimate`."""
 
-    def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
+    def support(self, context: Context, rounds: Rounds, n_points: int, rng: Rng) -> Array:
         """Points spread evenly over the whole unit domain."""
         return uniform_points(context.domain, n_points, rng)
 
@@ -152,16 +150,16 @@ class ImportedAlgorithm(Algorithm):
         if not isinstance(self.name, str) or not 0 < len(self.name) <= _LONGEST_NAME:
             raise ParameterError(f"the name of an algorithm must be text of at most {_LONGEST_NAME} characters.")
 
-    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+    def next_request(self, context: Context, rounds: Rounds, rng: Rng) -> Request | None:
         """Refused: nobody here knows what it would ask."""
         raise ParameterError(f"{self.name} ran elsewhere: nothing can be released by it here.")
 
-    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+    def estimate(self, context: Context, rounds: Rounds) -> Array:
         """Refused: nobody here knows what it would make of its answers."""
         raise ParameterError(f"{self.name} ran elsewhere and has no answer here: use the inferred data set itself.")
 
 
-def last_of(rounds: Sequence[Round]) -> Round:
+def last_of(rounds: Rounds) -> Round:
     """The last round; refused where there is none to answer from."""
     if not rounds:
         raise ParameterError("there is no answer before the first round.")

@@ -11,7 +11,6 @@ follows from public numbers alone, so `plan_components` chooses between them bef
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from math import sqrt
@@ -20,7 +19,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from recoup._validate import whole_number
-from recoup.algorithms.base import Algorithm, column_names, last_of
+from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of
 from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.maxent.measure import total_of
@@ -83,15 +82,15 @@ class _Components(Algorithm):
             object.__setattr__(self, field.name, whole_number(getattr(self, field.name), field.name))
 
     @abstractmethod
-    def spread(self, context: Context, rounds: Sequence[Round]) -> Spread:
+    def spread(self, context: Context, rounds: Rounds) -> Spread:
         """The mean and the covariance that the rounds tell of."""
 
     @abstractmethod
-    def whole_variance(self, context: Context, rounds: Sequence[Round]) -> float:
+    def whole_variance(self, context: Context, rounds: Rounds) -> float:
         """The variance of all columns together, as released."""
 
     @abstractmethod
-    def noise_alone(self, context: Context, rounds: Sequence[Round]) -> float:
+    def noise_alone(self, context: Context, rounds: Rounds) -> float:
         """The variance of the direction that noise alone makes: the spectral norm of that of the covariance."""
 
     @property
@@ -99,7 +98,7 @@ class _Components(Algorithm):
         """How many records' worth of trust the base of the inferred measure has."""
         return _PSEUDO_RECORDS
 
-    def declines(self, context: Context, rounds: Sequence[Round]) -> str | None:
+    def declines(self, context: Context, rounds: Rounds) -> str | None:
         """Why inference should not be trusted with these rounds: noise makes a large part of the released variance."""
         noise, variance = self.noise_alone(context, rounds), max(self.whole_variance(context, rounds), 0.0)
         if noise < _WEAKEST * variance:
@@ -109,7 +108,7 @@ class _Components(Algorithm):
             "component can be told from noise. Use a larger epsilon, more records, or fewer columns."
         )
 
-    def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
+    def support(self, context: Context, rounds: Rounds, n_points: int, rng: Rng) -> Array:
         """Gaussian points with the released spread made positive; little in directions that no round asked for.
 
         Those directions keep the covariance of the points, so it is made exact instead of sampled.
@@ -128,9 +127,7 @@ class _Components(Algorithm):
         """The mean in the user's units; components stay in columns scaled to [-1, 1]."""
         return np.concatenate([context.domain.from_unit(answer[:1]), answer[1:]])
 
-    def explained(
-        self, context: Context, rounds: Sequence[Round], components: Array, data: WeightedPoints | None
-    ) -> Explained:
+    def explained(self, context: Context, rounds: Rounds, components: Array, data: WeightedPoints | None) -> Explained:
         """The variance along components, of the inferred data if there is some, else as released."""
         if data is None:
             return self.spread(context, rounds).explained(components, self.whole_variance(context, rounds))
@@ -141,7 +138,7 @@ class _Components(Algorithm):
         """The mean, then the components, by columns."""
         return ["mean", *(f"component {i}" for i in range(1, self.n_components + 1))], column_names(context.domain)
 
-    def answer_note(self, context: Context, rounds: Sequence[Round], answer: Array, data: WeightedPoints | None) -> str:
+    def answer_note(self, context: Context, rounds: Rounds, answer: Array, data: WeightedPoints | None) -> str:
         """In which units the rows are, and how much variance the components explain."""
         along = zip(*self.explained(context, rounds, answer[1:], data), strict=True)
         parts = (f"component {i} {variance:.3g} ({100 * ratio:.0f} %)" for i, (variance, ratio) in enumerate(along, 1))
@@ -168,38 +165,36 @@ class CovariancePCA(_Components):
 
     type_name: ClassVar[str] = "pca-covariance"
 
-    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+    def next_request(self, context: Context, rounds: Rounds, rng: Rng) -> Request | None:
         """Ask for all moments; none after that."""
         check_width(self.n_components, context.domain)
         if rounds:
             return None
         return Request(query=MomentsQuery(dimension=context.domain.n_columns), share=Fraction(1), split=_SPLIT_ALL)
 
-    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+    def estimate(self, context: Context, rounds: Rounds) -> Array:
         """The mean and the leading eigenvectors of the noisy covariance."""
         check_width(self.n_components, context.domain)
         return self.spread(context, rounds).components(self.n_components)
 
-    def spread(self, context: Context, rounds: Sequence[Round]) -> Spread:
+    def spread(self, context: Context, rounds: Rounds) -> Spread:
         """The mean and the centred second moments as released: not necessarily positive."""
         n_records, mean = pooled(context, rounds)
         query = of_kind(rounds[-1].query, MomentsQuery, "only a round of all second moments has a covariance.")
         second = query.matrix(rounds[-1].noisy[rounds[-1].block("product", context)])
         return Spread(mean, second / n_records - np.outer(mean, mean))
 
-    def whole_variance(self, context: Context, rounds: Sequence[Round]) -> float:
+    def whole_variance(self, context: Context, rounds: Rounds) -> float:
         """The trace of the covariance as released."""
         return float(np.trace(self.spread(context, rounds).covariance))
 
-    def noise_alone(self, context: Context, rounds: Sequence[Round]) -> float:
+    def noise_alone(self, context: Context, rounds: Rounds) -> float:
         """That of a symmetric matrix of independent entries."""
         scales = rounds[-1].scales[rounds[-1].block("product", context)]
         deviation = rounds[-1].noise.deviation(float(np.sqrt(np.mean(scales**2)))) / pooled(context, rounds).n_records
         return 2.0 * sqrt(context.domain.n_columns) * deviation
 
-    def refit(
-        self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
-    ) -> Array:
+    def refit(self, context: Context, rounds: Rounds, points: Array, weights: Array, rng: Rng) -> Array:
         """The components of weighted points, exactly."""
         return spread_of(context.domain, points, weights).components(self.n_components)
 
@@ -223,7 +218,7 @@ class PowerPCA(_Components):
 
     type_name: ClassVar[str] = "pca-power"
 
-    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+    def next_request(self, context: Context, rounds: Rounds, rng: Rng) -> Request | None:
         """Ask along the current directions; none after the last round."""
         check_width(self.n_components, context.domain)
         if len(rounds) >= self.n_rounds:
@@ -236,13 +231,13 @@ class PowerPCA(_Components):
         query = PowerQuery(directions=np.clip(directions, -1.0, 1.0))
         return Request(query=query, share=Fraction(1, self.n_rounds), split=_SPLIT_POWER)
 
-    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+    def estimate(self, context: Context, rounds: Rounds) -> Array:
         """The last iterate: the pooled mean, and the range of the last round's noisy products."""
         total = pooled(context, rounds)
         components = np.linalg.svd(_centred_products(context, rounds[-1], total), full_matrices=False)[0].T
         return np.concatenate([total.mean[None], signed(components)])
 
-    def spread(self, context: Context, rounds: Sequence[Round]) -> Spread:
+    def spread(self, context: Context, rounds: Rounds) -> Spread:
         """The pooled mean, and the covariance C that best fits C V_t = Y_t over all rounds, by ridge least squares.
 
         `docs/components.md` has the sum of squares. With P = sum V V' / s_t^2 and Z = sum Y V' / s_t^2 it is least at
@@ -268,11 +263,11 @@ class PowerPCA(_Components):
         solved = vectors @ (right * inverse + theta * np.diag(raised)) @ vectors.T
         return Spread(total.mean, 0.5 * (solved + solved.T))
 
-    def whole_variance(self, context: Context, rounds: Sequence[Round]) -> float:
+    def whole_variance(self, context: Context, rounds: Rounds) -> float:
         """From the sums of squares of all rounds."""
         return total_variance(context, rounds, pooled(context, rounds)).variance
 
-    def noise_alone(self, context: Context, rounds: Sequence[Round]) -> float:
+    def noise_alone(self, context: Context, rounds: Rounds) -> float:
         """That of the products of all rounds together."""
         total, information = pooled(context, rounds), 0.0
         for answered in rounds:
@@ -280,9 +275,7 @@ class PowerPCA(_Components):
             information += (total.n_records / answered.noise.deviation(scale)) ** 2
         return (sqrt(context.domain.n_columns) + sqrt(self.n_components)) / sqrt(information)
 
-    def refit(
-        self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
-    ) -> Array:
+    def refit(self, context: Context, rounds: Rounds, points: Array, weights: Array, rng: Rng) -> Array:
         """A few steps of the iteration without noise on weighted points, from the directions of the last round."""
         spread = spread_of(context.domain, points, weights)
         directions = _directions_of(rounds[-1])
@@ -333,14 +326,14 @@ class Trace(NamedTuple):
     scale: float
 
 
-def pooled(context: Context, rounds: Sequence[Round]) -> Total:
+def pooled(context: Context, rounds: Rounds) -> Total:
     """The counts and the sums of all rounds; the mean is kept inside the domain."""
     last_of(rounds)
     count = total_of(context, rounds)
     return Total(count, context.domain.clip(_pooled_block(context, rounds, "sum")[0] / count))
 
 
-def total_variance(context: Context, rounds: Sequence[Round], total: Total) -> Trace:
+def total_variance(context: Context, rounds: Rounds, total: Total) -> Trace:
     """The variance of all columns together, from the rounds' sums of squares; within what the domain allows."""
     squares, precision = _pooled_block(context, rounds, "square")
     most = context.domain.sum_bound(2) ** 2
@@ -349,7 +342,7 @@ def total_variance(context: Context, rounds: Sequence[Round], total: Total) -> T
     return Trace(variance, precision**-0.5 / total.n_records)
 
 
-def _pooled_block(context: Context, rounds: Sequence[Round], name: str) -> tuple[Array, float]:
+def _pooled_block(context: Context, rounds: Rounds, name: str) -> tuple[Array, float]:
     """The mean answer of a block over all rounds, each by its precision, and the precision of that mean."""
     answers, precision = np.zeros(1), 0.0
     for answered in rounds:

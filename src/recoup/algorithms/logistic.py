@@ -7,7 +7,7 @@ less on the step size, or on how late the descent came near the minimum, than th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -16,14 +16,13 @@ import numpy as np
 from scipy.special import expit
 
 from recoup._validate import positive_number, whole_number
-from recoup.algorithms.base import Algorithm, column_names, last_of
+from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of
 from recoup.errors import ParameterError
 from recoup.maxent.measure import Pass, Problem, maxent, total_of
 from recoup.maxent.support import Measure
 from recoup.queries.base import Array, check_size, of_kind
 from recoup.queries.models import LARGEST_COEFFICIENT, LogisticGradientQuery
 from recoup.transcript.context import Context, Request
-from recoup.transcript.round import Round
 
 _COUNT_PART = Fraction(5, 100)  # of every round: N is needed to a few per cent only
 _LARGEST_PARAMETER = 2.0**20
@@ -84,7 +83,7 @@ class LogisticRegression(Algorithm):
                 raise ParameterError("classes must be the two values of a label, each a text or a number.")
             object.__setattr__(self, "classes", tuple(given))
 
-    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+    def next_request(self, context: Context, rounds: Rounds, rng: Rng) -> Request | None:
         """Ask for the count and the gradient at the last iterate; none after the last round."""
         if len(rounds) >= self.n_rounds:
             return None
@@ -96,7 +95,7 @@ class LogisticRegression(Algorithm):
         query = LogisticGradientQuery(coefficients=at, clip=clip, norm=norm)
         return Request(query=query, share=Fraction(1, self.n_rounds), split=split)
 
-    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+    def estimate(self, context: Context, rounds: Rounds) -> Array:
         """The last iterate, (d + 1,): a coefficient for each feature of the unit domain, then the intercept."""
         last = last_of(rounds)
         query = of_kind(last.query, LogisticGradientQuery, "only a round of gradients leads to a next iterate.")
@@ -111,7 +110,7 @@ class LogisticRegression(Algorithm):
         moved[:-1] /= 1.0 + rate * self.l2  # the penalty's own step is implicit, so that it never overshoots
         return np.asarray(np.clip(moved, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT))
 
-    def declines(self, context: Context, rounds: Sequence[Round]) -> str | None:
+    def declines(self, context: Context, rounds: Rounds) -> str | None:
         """Why inference is not to be trusted with these rounds, or none: too much noise for so many coefficients."""
         noise = 1.0 / np.sqrt(sum(1.0 / answered.noise.deviation(answered.scales[1]) ** 2 for answered in rounds))
         n = max(total_of(context, rounds), 1.0)
@@ -128,7 +127,7 @@ class LogisticRegression(Algorithm):
         """A small part of the longest gradient at the start, for each record."""
         return _SLACKS[-1] * total * 0.5 * _reach(context, 2)
 
-    def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
+    def support(self, context: Context, rounds: Rounds, n_points: int, rng: Rng) -> Array:
         """Points where labelled records may lie: all features once with either label, the second half positive.
 
         Real columns crowd at an end of their range, where none of a few uniform points lies. So each pass explains the
@@ -162,9 +161,7 @@ class LogisticRegression(Algorithm):
         )
         return support(n_points, maxent(problem))
 
-    def refit(
-        self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
-    ) -> Array:
+    def refit(self, context: Context, rounds: Rounds, points: Array, weights: Array, rng: Rng) -> Array:
         """The minimum of the penalised mean loss on weighted points, as far from the last iterate as rounds support."""
         last = self.estimate(context, rounds)
         found = minimum_of_loss(points[:, :-1], points[:, -1] >= 0.0, weights, l2=self.l2, start=last)
@@ -256,7 +253,7 @@ def _curvature(x: Array, share: Array, penalty: Array, at: Array) -> Array:
     return np.asarray((x * (share * chance * (1.0 - chance))[:, None]).T @ x + np.diag(penalty))
 
 
-def _gradient_variance(rounds: Sequence[Round], points: Array, weights: Array) -> float:
+def _gradient_variance(rounds: Rounds, points: Array, weights: Array) -> float:
     """Of a value of the mean gradient: the noise of all rounds together, and all of what their misfit has beyond it."""
     noise = np.array([answered.noise.deviation(answered.scales[1]) ** 2 for answered in rounds])
     misfits = [
@@ -278,7 +275,7 @@ def _reach(context: Context, norm: int) -> float:
     return 1.0 + longest if norm == 1 else float(np.sqrt(1.0 + longest**2))
 
 
-def _drawn(context: Context, means: Array, share: float, n_points: int, rng: np.random.Generator) -> Array:
+def _drawn(context: Context, means: Array, share: float, n_points: int, rng: Rng) -> Array:
     half = (n_points + 1) // 2
     tilts = tilt_of_mean(means)[(rng.random(half) < share).astype(np.int64)]
     tilts[rng.random(tilts.shape) < _UNIFORM] = 0.0

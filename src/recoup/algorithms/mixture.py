@@ -6,7 +6,6 @@ M step on the noisy answer that trusts each component's move as far as its noise
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, NamedTuple
@@ -15,9 +14,9 @@ import numpy as np
 from scipy.special import gammainc, gammaincc
 
 from recoup._validate import whole_number
-from recoup.algorithms.base import Algorithm, column_names, last_of
+from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of
 from recoup.algorithms.kmeans.lloyd import spread_centers
-from recoup.domain import uniform_points
+from recoup.domain import Domain, uniform_points
 from recoup.errors import ParameterError
 from recoup.queries.base import MAX_SIZE, Array, check_size, of_kind
 from recoup.queries.models import MixtureQuery
@@ -84,7 +83,7 @@ class GaussianMixture(Algorithm):
         """How many records' worth of trust the base of the inferred measure has."""
         return _TRUST * self.n_components
 
-    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+    def next_request(self, context: Context, rounds: Rounds, rng: Rng) -> Request | None:
         """Ask for the statistics of the current mixture; none after the last round."""
         if len(rounds) >= self.n_rounds:
             return None
@@ -93,11 +92,11 @@ class GaussianMixture(Algorithm):
         state = noisy_step(context, rounds) if rounds else _start(context, self.n_components, rng)
         return Request(query=_query(context, state), share=Fraction(1, self.n_rounds), split=_split(d))
 
-    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+    def estimate(self, context: Context, rounds: Rounds) -> Array:
         """The last iterate."""
         return noisy_step(context, rounds).packed()
 
-    def support(self, context: Context, rounds: Sequence[Round], n_points: int, rng: np.random.Generator) -> Array:
+    def support(self, context: Context, rounds: Rounds, n_points: int, rng: Rng) -> Array:
         """Points drawn from the mixtures of the later rounds, narrower and wider, and some from the whole domain."""
         if not rounds:
             return uniform_points(context.domain, n_points, rng)
@@ -110,16 +109,14 @@ class GaussianMixture(Algorithm):
         drawn = means[chosen] + spread[:, None] * rng.standard_normal((len(chosen), means.shape[1]))
         return np.concatenate([uniform_points(context.domain, n_uniform, rng), context.domain.clip(drawn)])
 
-    def refit(
-        self, context: Context, rounds: Sequence[Round], points: Array, weights: Array, rng: np.random.Generator
-    ) -> Array:
+    def refit(self, context: Context, rounds: Rounds, points: Array, weights: Array, rng: Rng) -> Array:
         """A few EM steps on weighted points from the last state that was asked about."""
         state = _state_of(last_of(rounds))
         for _ in range(_REFIT_STEPS):
             state = em_step(state, points, weights)
         return state._replace(means=context.domain.clip(state.means)).packed()
 
-    def declines(self, context: Context, rounds: Sequence[Round]) -> str | None:
+    def declines(self, context: Context, rounds: Rounds) -> str | None:
         """Why nothing should be inferred from these rounds, from released values alone; none if something can be."""
         if not rounds:
             return "nothing was released yet."
@@ -136,9 +133,8 @@ class GaussianMixture(Algorithm):
     def in_user_units(self, context: Context, answer: Array) -> Array:
         """Weights, means and the variance of each column, (K, 1 + 2d), in the user's units."""
         d = context.domain.n_columns
-        half = 0.5 * (np.array(context.domain.high) - np.array(context.domain.low))
         means = context.domain.from_unit(answer[:, 1 : 1 + d])
-        return np.column_stack([answer[:, 0], means, answer[:, 1 + d :] * half**2])
+        return np.column_stack([answer[:, 0], means, answer[:, 1 + d :] * half_widths(context.domain) ** 2])
 
     def answer_labels(self, context: Context) -> tuple[list[str], list[str]]:
         """A row for each component: its weight, and the mean and the variance of each column."""
@@ -147,7 +143,12 @@ class GaussianMixture(Algorithm):
         return [f"component {k}" for k in range(self.n_components)], parts
 
 
-def noisy_step(context: Context, rounds: Sequence[Round]) -> Mixture:
+def half_widths(domain: Domain) -> Array:
+    """Of each column, in the user's units: what its unit is in the unit domain."""
+    return np.asarray(0.5 * (np.array(domain.high) - np.array(domain.low)), dtype=np.float64)
+
+
+def noisy_step(context: Context, rounds: Rounds) -> Mixture:
     """An M step on the last round's noisy answer: what is mostly noise hardly moves the state.
 
     Everything is moved by the share v / (v + noise) of what the answer says, where v is how much such moves vary when
@@ -206,7 +207,7 @@ def log_joint(state: Mixture, points: Array) -> Array:
     return np.asarray(height - lengths / (2.0 * state.variances))
 
 
-def _start(context: Context, n_components: int, rng: np.random.Generator) -> Mixture:
+def _start(context: Context, n_components: int, rng: Rng) -> Mixture:
     """Components spread over the domain without data, together about as wide as it."""
     domain = context.domain
     d, (kind, radius) = domain.n_columns, domain.shape()
@@ -248,7 +249,7 @@ def _seen(highest: Array, d: int) -> Array:
     return np.asarray(gammainc(0.5 * d + 1.0, half) + highest / d * gammaincc(0.5 * d, half))
 
 
-def _total(rounds: Sequence[Round]) -> float:
+def _total(rounds: Rounds) -> float:
     """The number of records that all rounds tell of; each got the same share of the budget."""
     return float(np.mean([r.noisy[: _mixture_query(r).n_components].sum() for r in rounds]))
 

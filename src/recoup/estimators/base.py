@@ -49,8 +49,6 @@ _ATTRIBUTES = """
             doubtful with the reasons, which `fit` warns of (`recoup.errors.DoubtfulResult`); none without a transcript.
         privacy_: the privacy statement, and whether a ledger counts it.
         n_features_in_: the number of columns."""
-
-
 _GUARANTEES = """
 
     Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit.
@@ -70,7 +68,8 @@ class Opened(NamedTuple):
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """Common ground of the estimators; not for use by itself.
 
-    A subclass says what to run in `_algorithm` and keeps an answer in `_keep`.
+    A subclass says what to run on the domain of its records in `_algorithm(records)`, and sets its learnt attributes
+    from an answer in the user's units in `_keep(answer, algorithm)`.
     """
 
     transcript_: Any
@@ -141,13 +140,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """What may be done with the rounds."""
         return ("auto", "maxent", "mcmc", "none")
 
-    def _algorithm(self, records: Domain) -> Algorithm:
-        raise NotImplementedError
-
-    def _keep(self, answer: Array, algorithm: Algorithm) -> None:
-        """Set the learnt attributes from an answer in the user's units."""
-        raise NotImplementedError
-
     def _infers_by_itself(self, algorithm: Algorithm) -> bool:
         """Whether postprocess="auto" infers at all."""
         return True
@@ -157,13 +149,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Write one self-contained HTML page about the fit, from the transcript and the result alone.
 
-        It says what was promised, what was found, and how each round led there; of clusters also how sure they are and
-        how many there may be, which takes a few seconds. Where only an answer was released, the page is short.
-
         Args:
             path: where to; the file appears only when it is complete.
             level: the wanted coverage of the intervals of clusters.
-            intervals: whether to compute them.
+            intervals: whether to compute them, which takes a few seconds.
             title: of the page; it is public.
         """
         from recoup.report.page import model_content
@@ -187,16 +176,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 "epsilon is missing, and has no default: how much privacy a fit may cost is yours to decide. Name it, "
                 "such as epsilon=1; `recoup plan` says what accuracy to expect."
             )
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "ledger": self.ledger,
-            "records_per_person": self.records_per_person,
-            "n_records": None if self.n_records == "auto" else whole_number(self.n_records, "n_records"),
-            "csv_dialect": self.csv_dialect,
-            "random_state": self.random_state,
-            "noise": self.noise,
-        }
+        same = ("epsilon", "delta", "ledger", "records_per_person", "csv_dialect", "random_state", "noise")
+        n_records = None if self.n_records == "auto" else whole_number(self.n_records, "n_records")
+        return {name: getattr(self, name) for name in same} | {"n_records": n_records}
 
     def _open(self, X: Any, y: Any = None) -> Opened:
         """The records, as a source where the table had to be opened to find its columns."""
@@ -264,7 +246,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     # ---- records that a fitted estimator is asked about ----
 
-    def _table(self, X: Any) -> Table:
+    def _rows(self, X: Any) -> Array:
+        """The records as they are; one with a value that is missing or infinite is NaN throughout."""
         check_is_fitted(self)
         domain, is_list = self._domain, isinstance(X, list | tuple)
         columns = None if is_list or isinstance(X, np.ndarray) else domain.columns
@@ -276,11 +259,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 f"X has {table.n_columns} features, but {type(self).__name__} is expecting {domain.n_columns} features "
                 "as input."
             )
-        return table
-
-    def _rows(self, X: Any) -> Array:
-        """The records as they are; one with a value that is missing or infinite is NaN throughout."""
-        rows = rows_of(self._table(X))
+        rows = rows_of(table)
         return np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, np.nan)
 
     def _unit(self, X: Any) -> Array:
@@ -295,10 +274,7 @@ def rows_of(table: Table) -> Array:
 
 
 def check_declared(bounds: object) -> None:
-    """Refuse bounds that are missing, and text or a path, which only the command line reads.
-
-    Without this text would be taken for a pair, or the table be opened with columns that a file may well leave out.
-    """
+    """Refuse bounds that are missing, and text, which would be taken for a pair: only the command line reads it."""
     if isinstance(bounds, str | bytes | os.PathLike):
         raise BoundsError(
             f"bounds={str(bounds)!r:.80}: files and texts of bounds are read by the command line only. In Python give "
@@ -310,11 +286,10 @@ def check_declared(bounds: object) -> None:
 
 def _far_from_optimal(inferred: InferredDataset) -> str | None:
     diagnostics = inferred.diagnostics
-    if diagnostics is None or diagnostics.converged:
-        return None
-    if diagnostics.gap_per_row is None or diagnostics.gap_per_row <= _LARGEST_GAP:
+    gap = None if diagnostics is None or diagnostics.converged else diagnostics.gap_per_row
+    if gap is None or gap <= _LARGEST_GAP:
         return None
     return (
-        f"inference stopped {diagnostics.gap_per_row:.3g} nats per noisy value from its optimum: no data set on its "
-        "points comes near all answers. Are the records at a few places, or the bounds far too wide?"
+        f"inference stopped {gap:.3g} nats per noisy value from its optimum: no data set on its points comes near all "
+        "answers. Are the records at a few places, or the bounds far too wide?"
     )

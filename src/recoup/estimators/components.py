@@ -26,18 +26,16 @@ from recoup.transcript.context import Context
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
     """Differentially private principal components of columns scaled by their bounds.
 
-    Every column is scaled by its public bounds to [-1, 1] before anything else, as noise needs it; components are
-    directions, and variances are variances, in those scaled columns. scikit-learn's PCA works in the user's units
-    instead: the two agree, up to noise and one common factor of the variances, when all columns have bounds of the same
-    width. `mean_` and what `inverse_transform` returns are in the user's units.
+    Every column is scaled by its public bounds to [-1, 1], as noise needs it; components and variances are those of the
+    scaled columns. scikit-learn's PCA works in the user's units: the two agree, up to noise and one common factor of
+    the variances, when all bounds have the same width. `mean_` and `inverse_transform` are in the user's units.
 
     Args:
         n_components: p, at most the number of columns.
         domain: "auto" and "box" do not distort the data; "l1" and "l2" project records that lie outside the ball, in
             `fit` as in `transform`, and make noise smaller; or a `Domain`.
         algorithm: "covariance", all second moments in one round; "power", a noisy power iteration; "auto" as
-            `recoup.algorithms.components.plan_components` says: the covariance up to 64 columns, above that
-            whichever has less noise.
+            `recoup.algorithms.components.plan_components` says: the covariance up to 64 columns, above the less noisy.
         n_rounds: "auto", or a number of rounds for "power"; "auto" is 6.
         postprocess: "maxent" infers the maximum-entropy data set from all rounds and takes its components without
             noise; "mcmc" samples one; "none" keeps the algorithm's own answer. "auto" is "maxent" for "power", unless
@@ -45,8 +43,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             "covariance" it is "none", since one round of everything leaves nothing to reconcile.
 
     Attributes:
-        components_: (n_components, d), orthonormal, for columns scaled to [-1, 1]; the largest entry of each is
-            positive.
+        components_: (n_components, d), orthonormal, for scaled columns; the largest entry of each is positive.
         explained_variance_: (n_components,), of scaled columns; not negative, and not always descending: it is noisy.
         explained_variance_ratio_: its share of the variance of all scaled columns.
         mean_: (d,), in the user's units, inside the bounds.
@@ -80,10 +77,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self._store(locals())
 
     def transform(self, X: Any) -> Array:
-        """The coordinates of each record along the components, columns scaled to [-1, 1]: for local use only.
-
-        A record with a missing or infinite value has none: its coordinates are NaN.
-        """
+        """Coordinates along the components, columns scaled to [-1, 1]; NaN where a value is missing. Local use only."""
         return np.asarray((self._unit(X) - self._domain.to_unit(self.mean_)) @ self.components_.T)
 
     def inverse_transform(self, X: Any) -> Array:
@@ -102,8 +96,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self.mean_, self.components_ = answer[0], answer[1:]
         transcript, inferred = self.transcript_, self.inferred_
         data = None if inferred is None else WeightedPoints(self._domain.to_unit(inferred.points), inferred.weights)
-        variances = algorithm.explained(transcript.context, transcript.rounds, self.components_, data)
-        self.explained_variance_, self.explained_variance_ratio_ = variances
+        along = algorithm.explained(transcript.context, transcript.rounds, self.components_, data)
+        self.explained_variance_, self.explained_variance_ratio_ = along
         self._n_features_out = len(self.components_)
 
     def _algorithm(self, records: Domain) -> CovariancePCA | PowerPCA:

@@ -80,10 +80,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         self._store(locals())
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """The cluster of each record, exactly and without noise: for local use only.
-
-        A record with a missing or infinite value has no cluster: it gets -1.
-        """
+        """The cluster of each record, exactly; -1 where a value is missing or infinite. For local use only."""
         unit = self._unit(X)
         return np.where(np.isnan(unit).any(axis=1), -1, self._cells(unit))
 
@@ -105,15 +102,12 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def intervals(self, level: float = 0.9, *, simultaneous: bool = False) -> Intervals:
         """How far k-means without noise may be from every fitted centre and cluster size, from the transcript alone.
 
-        The transcript is simulated again from the inferred data, which takes a few seconds; `docs/intervals.md` has the
-        measured coverage.
-
         Args:
-            level: the wanted coverage.
+            level: the wanted coverage; `docs/intervals.md` has the measured one.
             simultaneous: whether all centres, and all sizes, are to lie inside at once, instead of each by itself.
 
         Returns:
-            Lower and upper ends in the user's units, rows as in `cluster_centers_`.
+            Lower and upper ends in the user's units, rows as in `cluster_centers_`, after a few seconds of simulation.
         """
         check_is_fitted(self)
         if self.transcript_ is None:

@@ -106,10 +106,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         return np.column_stack([expit(-decision), expit(decision)])
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likelier class of each record, exactly and without noise: for local use only.
-
-        A record with a missing or infinite value is given the negative class; `predict_proba` tells it by NaN.
-        """
+        """The likelier class of each record, exactly; the negative one where a value is missing. Local use only."""
         positive = self.decision_function(X) >= 0.0
         return np.asarray(self.classes_[positive.astype(np.int64)])
 
@@ -122,7 +119,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             sample_weight: how much each record counts.
 
         Returns:
-            A number between 0 and 1; NaN if no record is complete.
+            A number from 0 to 1; NaN if no record is complete.
         """
         check_is_fitted(self)
         classes, columns = (self.classes_[0], self.classes_[1]), self._domain.columns
@@ -162,15 +159,13 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
 
 def declared_classes(classes: Any) -> tuple[Any, Any]:
     """Read the two classes, the negative one first."""
-    ok = not isinstance(classes, str | bytes) and np.ndim(classes) == 1 and len(classes) == 2
+    ok, advice = not isinstance(classes, str | bytes) and np.ndim(classes) == 1 and len(classes) == 2, None
     if not ok or not all(isinstance(c, str | Real | np.bool_) for c in classes) or classes[0] == classes[1]:
-        raise ParameterError(
-            f"classes={classes!r}: declare the two values that a label may have, such as (0, 1).", parameter="classes"
-        )
-    if isinstance(classes[0], str) != isinstance(classes[1], str):
-        raise ParameterError(
-            f"classes={classes!r}: declare two values of one kind, both texts or both numbers.", parameter="classes"
-        )
+        advice = "the two values that a label may have, such as (0, 1)"
+    elif isinstance(classes[0], str) != isinstance(classes[1], str):
+        advice = "two values of one kind, both texts or both numbers"
+    if advice is not None:
+        raise ParameterError(f"classes={classes!r}: declare {advice}.", parameter="classes")
     return classes[0], classes[1]
 
 
@@ -195,11 +190,8 @@ def codes_of(labels: Any, classes: tuple[Any, Any]) -> Array:
     values = _values(labels)
     if isinstance(values, np.ndarray):
         if values.ndim == 2 and values.shape[1] == 1:
-            warnings.warn(
-                "A column-vector y was passed when a 1d array was expected: use y.ravel().",
-                DataConversionWarning,
-                stacklevel=2,
-            )
+            said = "A column-vector y was passed when a 1d array was expected: use y.ravel()."
+            warnings.warn(said, DataConversionWarning, stacklevel=2)
             values = values[:, 0]
         if values.ndim != 1:
             raise DataError(f"y should be a 1d array of labels, and has {values.ndim} dimension(s).")

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from recoup._random import sampler
 from recoup._validate import whole_number
 from recoup.algorithms.base import Algorithm
-from recoup.algorithms.mixture import GaussianMixture, Mixture, log_joint
+from recoup.algorithms.mixture import GaussianMixture, Mixture, half_widths, log_joint
 from recoup.domain import Domain
 from recoup.estimators.base import PrivateEstimator
 from recoup.privacy.ledger import Ledger
@@ -31,8 +31,8 @@ class Sample(NamedTuple):
 class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]
     """A differentially private mixture of Gaussians, spherical in columns scaled by their bounds.
 
-    Every column is scaled by its public bounds to [-1, 1]; there each component has one variance for all columns. In
-    the user's units that is a diagonal covariance, wide where the bounds are.
+    In columns scaled by their public bounds to [-1, 1] each component has one variance for all of them. In the user's
+    units that is a diagonal covariance, wide where the bounds are.
 
     Args:
         n_components: K.
@@ -75,11 +75,8 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
         self._store(locals())
 
     def score_samples(self, X: Any) -> Array:
-        """The log-density at each record, in the user's units: for local use only.
-
-        A record with a missing or infinite value has none: it gets NaN.
-        """
-        return np.asarray(logsumexp(self._log_joint(X), axis=1)) - float(np.log(self._half_widths()).sum())
+        """The log-density at each record, in the user's units; NaN where a value is missing. For local use only."""
+        return np.asarray(logsumexp(self._log_joint(X), axis=1)) - float(np.log(half_widths(self._domain)).sum())
 
     def score(self, X: Any, y: object = None) -> float:
         """The mean log-density of the records that have one: for local use only."""
@@ -87,18 +84,12 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
         return float(np.mean(densities[~np.isnan(densities)]))
 
     def predict_proba(self, X: Any) -> Array:
-        """The responsibility of each component for each record, (n, K): for local use only.
-
-        A record with a missing or infinite value has none: it gets NaN.
-        """
+        """Each component's responsibility for each record, (n, K); NaN where a value is missing. For local use only."""
         joint = self._log_joint(X)
         return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """The component that each record most likely came from, exactly and without noise: for local use only.
-
-        A record with a missing or infinite value has none: it gets -1.
-        """
+        """The likeliest component of each record, exactly; -1 where a value is missing. For local use only."""
         joint = self._log_joint(X)
         return np.where(np.isnan(joint).any(axis=1), -1, joint.argmax(axis=1))
 
@@ -107,13 +98,9 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
         return self.fit(X, **kwargs).predict(X)
 
     def sample(self, n_samples: int = 1) -> Sample:
-        """Draw records from the fitted mixture; it costs no privacy.
+        """Draw records in the user's units, and the component of each, from the fitted mixture; it costs no privacy.
 
-        Args:
-            n_samples: how many. As tails are not cut, some may lie outside the bounds.
-
-        Returns:
-            (n_samples, d) records in the user's units, and the component of each.
+        As tails are not cut, some may lie outside the bounds.
         """
         check_is_fitted(self)
         n_samples = whole_number(n_samples, "n_samples")
@@ -130,13 +117,9 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
         d = self.n_features_in_
         self.weights_, self.means_, self.covariances_ = answer[:, 0], answer[:, 1 : 1 + d], answer[:, 1 + d :]
 
-    def _half_widths(self) -> Array:
-        return np.asarray(0.5 * (np.array(self._domain.high) - np.array(self._domain.low)), dtype=np.float64)
-
     def _log_joint(self, X: Any) -> Array:
         """Of records scaled by the bounds, neither clamped nor projected: a density is that of the record itself."""
-        rows = self._rows(X)
-        half = self._half_widths()
+        rows, half = self._rows(X), half_widths(self._domain)
         middle = np.array(self._domain.low) + half
         variances = (self.covariances_ / half**2).mean(axis=1)
         return log_joint(Mixture(self.weights_, (self.means_ - middle) / half, variances), (rows - middle) / half)

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from recoup.algorithms.base import last_of
+from recoup.algorithms.base import Rng, Rounds, last_of
 from recoup.algorithms.kmeans.grid import TOTAL_SHARE, total_request
 from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
@@ -64,7 +64,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
 
     type_name: ClassVar[str] = "kmeans-adaptive"
 
-    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+    def next_request(self, context: Context, rounds: Rounds, rng: Rng) -> Request | None:
         """The next stage's query: total, first look, counts, sums; none after the last."""
         check_size(self.n_clusters * (1 + context.domain.n_columns))
         if not rounds:  # what the smallest shares could not represent is refused before anything is spent
@@ -92,14 +92,14 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         norm = context.noise.norm
         return stage.request(VoronoiQuery(centers=centers, sums="relative", radii=radii, norm=norm))
 
-    def settling(self, context: Context, rounds: Sequence[Round]) -> int:
+    def settling(self, context: Context, rounds: Rounds) -> int:
         """How many of the last rounds settled the centres; none in a transcript of another version's plan."""
         planned = self._stages(context, rounds)[0][: len(rounds)] if rounds else ()
         if [stage.share for stage in planned] != [answered.share for answered in rounds]:
             return 0
         return _n_settling(planned)
 
-    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+    def estimate(self, context: Context, rounds: Rounds) -> Array:
         """The clusters of the measure that explains all rounds; from a fixed seed, so that it is reproducible."""
         last_of(rounds)
         rng = np.random.default_rng(0)
@@ -108,7 +108,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         weights = without_doubtful_clusters(rounds, measure.points, measure.weights, self.n_clusters, rng)
         return context.domain.clip(_kmeans(replace(measure, weights=weights), self.n_clusters, 10, rng))
 
-    def without_inference(self, context: Context, rounds: Sequence[Round]) -> Array | None:
+    def without_inference(self, context: Context, rounds: Rounds) -> Array | None:
         """The noisy means of the last round's cells, since its own answer is inferred; none where that has no sums."""
         return noisy_means_of(context, rounds[-1])
 
@@ -117,16 +117,14 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         fewest, most = (len(plan_stages(context, self.n_clusters, size)) for size in (1.0, 2.0**60))
         return most, fewest < most
 
-    def _stages(self, context: Context, rounds: Sequence[Round]) -> tuple[tuple[Stage, ...], float]:
+    def _stages(self, context: Context, rounds: Rounds) -> tuple[tuple[Stage, ...], float]:
         """The plan, and the number of records that it is made for: both from the first rounds, once these are there."""
         n_first = 1 if context.n_records is not None else 2
         # The plan must not change on the way, or its shares would not add up: later totals do not enter it.
         n = total_of(context, rounds[:n_first]) if rounds else float(context.n_records or 1)
         return plan_stages(context, self.n_clusters, n), n
 
-    def _next_centers(
-        self, rounds: Sequence[Round], stages: Sequence[Stage], measure: Measure, rng: np.random.Generator
-    ) -> Array:
+    def _next_centers(self, rounds: Rounds, stages: Sequence[Stage], measure: Measure, rng: Rng) -> Array:
         """K-means of the measure; where centres settle, Lloyd's iteration from where they were."""
         stage, before = stages[len(rounds)], rounds[-1:]
         if stage.kind == "sums":
@@ -163,9 +161,7 @@ class Stage(NamedTuple):
 
 
 def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...]:
-    """The rounds of the adaptive algorithm, from public numbers alone; their shares add up to 1.
-
-    n is a rough number of records; a total is asked for first if the context declares none.
+    """The rounds for about n records, from public numbers alone; their shares add up to 1.
 
     >>> from recoup.domain import Box
     >>> terms = Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1))
@@ -217,7 +213,7 @@ def _first_look(context: Context, n_clusters: int, n: float, share: Fraction) ->
     return HistogramQuery.one_way(dimension=d, bins=int(np.clip(2 * np.sqrt(strength / (2 * d)), 4, 32)))
 
 
-def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: np.random.Generator) -> Array:
+def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: Rng) -> Array:
     kept = measure.weights > 1e-3 * measure.weights.mean()
     points, weights = measure.points[kept], measure.weights[kept]
     return weighted_kmeans(
@@ -225,7 +221,7 @@ def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: np.random.Gene
     ).centers
 
 
-def _rival(measure: Measure, settled: Clustering, rng: np.random.Generator) -> Array:
+def _rival(measure: Measure, settled: Clustering, rng: Rng) -> Array:
     """The best clusters of the measure that are not these, which were settled; or these, if it has no others."""
     rival = None
     for _ in range(_RESTARTS_FOR_CLUSTERS):
@@ -251,8 +247,7 @@ def _radii(measure: Measure, centers: Array, epsilon: float, shift: float, conte
 
     A small radius lets little noise in, and clips. What is clipped alike on all sides only makes the measured step
     shorter, which inference knows and undoes, noise included; what is clipped on one side is a bias. epsilon is that of
-    Laplace noise as strong as that of the sums; shift is how far a centre may be off, in units of its cell's root mean
-    square distance.
+    Laplace noise as strong as that of the sums.
     """
     d, norm = context.domain.n_columns, context.noise.norm
     cells = VoronoiQuery(centers=centers, sums="none").cells(measure.points)

@@ -1,20 +1,18 @@
 """EUGkM and the hybrid of Su et al. (CODASPY 2016): k-means on noisy counts of a grid, perhaps a Lloyd round after it.
 
 A grid takes one round, so no budget is split over iterations; the price is that records are known only up to their
-cell. The number of cells balances the two. It needs the number of records, which is private here: a declared one, or a
-noisy count for a sliver of the budget. Noise is drawn for every cell, so a grid is capped at a public number of cells.
+cell. Noise is drawn for every cell, so their number balances the two, and is capped. It needs the number of records,
+which is private here: a declared one, or a noisy count for a sliver of the budget.
 
 A round of noisy counts and sums knows records better, but its noise grows with the number of clusters. So the hybrid
-buys it, with half of the budget, only where its predicted error is below that of a grid that gets the whole budget. The
-prediction uses public numbers and the noisy number of records, before the grid is asked: the budget is always spent in
-full. Published are the two halves, the split of the Lloyd round between counts and sums, and its error. Ours are the
-split and the error in a ball, where a sum moves by less than in the box, and the error of a grid, which Su et al. give
-only in part: noise as in their analysis, and the middle of a cell instead of the mean of its records.
+buys it, with half of the budget, only where its predicted error is below that of a grid that gets the whole budget; it
+predicts before the grid is asked, so that the budget is always spent in full. Published are the two halves, the split
+of the Lloyd round between counts and sums, and its error. Ours are both in a ball, where a sum moves by less than in
+the box, and the middle of a cell instead of the mean of its records in the error of a grid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
@@ -23,7 +21,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from recoup._validate import choice
-from recoup.algorithms.base import last_of
+from recoup.algorithms.base import Rng, Rounds, last_of
 from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm, noisy_means, spread_centers
 from recoup.domain import Domain
 from recoup.errors import ParameterError
@@ -34,7 +32,6 @@ from recoup.queries.base import MAX_SIZE, Array, check_size
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.queries.counts import GridQuery, as_grid
 from recoup.transcript.context import Context, Request
-from recoup.transcript.round import Round
 
 Rule = Literal["eugkm", "rugnik"]
 TOTAL_SHARE = Fraction(2, 100)  # of the budget, for a noisy number of records where none is declared
@@ -71,7 +68,7 @@ class GridKMeans(ClusteringAlgorithm):
         ClusteringAlgorithm.__post_init__(self)
         choice(self.rule, "rule", ("eugkm", "rugnik"))
 
-    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+    def next_request(self, context: Context, rounds: Rounds, rng: Rng) -> Request | None:
         """A noisy total if no number of records is declared, then the grid; none after it."""
         n_before = int(context.n_records is None)
         if not rounds:
@@ -83,7 +80,7 @@ class GridKMeans(ClusteringAlgorithm):
         share = 1 - n_before * TOTAL_SHARE
         return choose_grid(context, self.n_clusters, records_known(context, rounds), share, self.rule).request
 
-    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+    def estimate(self, context: Context, rounds: Rounds) -> Array:
         """Weighted k-means on the cells, from a fixed seed, so that it is reproducible."""
         return centers_of_grid(context, rounds, self.n_clusters)
 
@@ -109,7 +106,7 @@ class HybridKMeans(ClusteringAlgorithm):
 
     type_name: ClassVar[str] = "kmeans-hybrid"
 
-    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+    def next_request(self, context: Context, rounds: Rounds, rng: Rng) -> Request | None:
         """A noisy total if no number of records is declared, the grid, and the Lloyd round where it is planned."""
         n_before = int(context.n_records is None)
         if not rounds:
@@ -126,7 +123,7 @@ class HybridKMeans(ClusteringAlgorithm):
             return None
         return lloyd_request(context, centers_of_grid(context, rounds, self.n_clusters), plan.lloyd_share)
 
-    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+    def estimate(self, context: Context, rounds: Rounds) -> Array:
         """The noisy means of the Lloyd round; without one, weighted k-means on the grid."""
         if as_cells(last_of(rounds).query, "absolute"):
             return noisy_means(context, rounds[-1])
@@ -203,17 +200,16 @@ def total_request(context: Context) -> Request:
     return Request(query=query, share=TOTAL_SHARE, split={"count": Fraction(1)})
 
 
-def records_known(context: Context, rounds: Sequence[Round]) -> float:
+def records_known(context: Context, rounds: Rounds) -> float:
     """The declared number of records, or the noisy total of the first round; at least 1."""
     return total_of(context, rounds[:1]) if context.n_records is None else float(context.n_records)
 
 
-def centers_of_grid(context: Context, rounds: Sequence[Round], n_clusters: int) -> Array:
-    """Cluster the cells of the first grid by their noisy counts; counts below zero weigh nothing.
+def centers_of_grid(context: Context, rounds: Rounds, n_clusters: int) -> Array:
+    """Cluster the cells of the first grid that a record can be in by their noisy counts above zero.
 
-    Without a grid these are centres that do not look at data. Cells that no record can be in are left out, and the
-    others stand for their middle, moved into the domain. Where fewer than K counts are above zero, the K largest are
-    the centres.
+    A cell stands for its middle, moved into the domain. Where fewer than K counts are above zero, the K largest are the
+    centres. Without a grid these are centres that do not look at data.
     """
     last_of(rounds)
     rng, domain = np.random.default_rng(0), context.domain
@@ -231,7 +227,7 @@ def centers_of_grid(context: Context, rounds: Sequence[Round], n_clusters: int) 
     return domain.clip(_cluster(points, np.maximum(noisy[cells], 0.0), n_clusters, rng))
 
 
-def _cluster(points: Array, weights: Array, n_clusters: int, rng: np.random.Generator) -> Array:
+def _cluster(points: Array, weights: Array, n_clusters: int, rng: Rng) -> Array:
     if len(points) <= n_clusters:
         return points[np.arange(n_clusters) % len(points)]
     n_sample = max(_SAMPLE, 10 * n_clusters)
@@ -302,10 +298,9 @@ def choose_rounds(context: Context, n_clusters: int, n: float) -> HybridPlan:
 def predicted_grid_error(context: Context, query: GridQuery, n_clusters: int, n: float, share: Fraction) -> float:
     """Predict by how far EUGkM moves all centres together, in squared distance, columns scaled to [-1, 1].
 
-    Two parts are added up, for clusters that are equal cubes. Noise: a centre is the mean of M / K cells whose counts
-    have a variance each. Cells: along one column a centre is the mean of the middles of the m / K^(1/d) bins that its
-    cluster spans, each off by up to half a bin; where bins are as wide as clusters nothing averages out. All in all
-    d M K^2 variance / (3 K^(2/d) N^2) + K d / (3 m^2) min(1, K^(1/d) / m), M the cells that a record can be in.
+    For clusters that are equal cubes, d M K^2 variance / (3 K^(2/d) N^2) + K d / (3 m^2) min(1, K^(1/d) / m), M the
+    cells that a record can be in. Noise: a centre is the mean of M / K noisy cells. Cells: along one column it is the
+    mean of the middles of m / K^(1/d) bins, each off by up to half a bin, unless bins are as wide as clusters.
     """
     d, bins = query.n_columns, query.sides[0]
     n_cells = int(np.count_nonzero(reachable_cells(query, context.domain)))

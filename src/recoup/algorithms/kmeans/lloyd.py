@@ -6,7 +6,7 @@ by rejection, in a box or in a ball.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -17,7 +17,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from recoup._validate import whole_number
-from recoup.algorithms.base import Algorithm, column_names, last_of
+from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of
 from recoup.domain import Domain, unclipped_points, uniform_points
 from recoup.errors import ParameterError
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
@@ -59,10 +59,10 @@ class ClusteringAlgorithm(Algorithm):
     def refit(
         self,
         context: Context,
-        rounds: Sequence[Round],
+        rounds: Rounds,
         points: Array,
         weights: Array,
-        rng: np.random.Generator,
+        rng: Rng,
         *,
         n_clusters: int | None = None,
         n_restarts: int | None = None,
@@ -73,9 +73,9 @@ class ClusteringAlgorithm(Algorithm):
         Mass that cannot be told from noise is taken away before, unless all of it is to be kept.
         """
         wanted = self.n_clusters if n_clusters is None else n_clusters
+        n_restarts = self.refit_restarts if n_restarts is None else n_restarts
         if not keep_all:
             weights = without_doubtful_clusters(rounds, points, weights, wanted, rng)
-        n_restarts = self.refit_restarts if n_restarts is None else n_restarts
         best = weighted_kmeans(points, weights, wanted, n_restarts=n_restarts, rng=rng)
 
         def from_centers(centers: Array) -> Clustering:
@@ -126,7 +126,7 @@ class KMeans(ClusteringAlgorithm):
         ClusteringAlgorithm.__post_init__(self)
         object.__setattr__(self, "n_rounds", whole_number(self.n_rounds, "n_rounds"))
 
-    def next_request(self, context: Context, rounds: Sequence[Round], rng: np.random.Generator) -> Request | None:
+    def next_request(self, context: Context, rounds: Rounds, rng: Rng) -> Request | None:
         """Ask for counts and sums around the current centres; none after the last round."""
         if len(rounds) >= self.n_rounds:
             return None
@@ -140,7 +140,7 @@ class KMeans(ClusteringAlgorithm):
         query = VoronoiQuery(centers=centers)
         return Request(query=query, share=Fraction(1, self.n_rounds), split={"count": half, "sum": half})
 
-    def estimate(self, context: Context, rounds: Sequence[Round]) -> Array:
+    def estimate(self, context: Context, rounds: Rounds) -> Array:
         """The last iterate: noisy sum over noisy count, kept inside the domain."""
         return noisy_means(context, last_of(rounds))
 
@@ -169,12 +169,11 @@ def in_order(centers: Array) -> Array:
     return np.asarray(centers[np.lexsort(centers.T[::-1])])
 
 
-def spread_centers(domain: Domain, n_clusters: int, rng: np.random.Generator) -> Array:
+def spread_centers(domain: Domain, n_clusters: int, rng: Rng) -> Array:
     """Draw centres far from each other, without data.
 
-    In a box: the sphere packing of Su et al. (CODASPY 2016): points at least r from the walls and 2r from each other,
-    r halved whenever 100 draws in a row fail. In a ball: uniform points with the largest pairwise distance for which
-    such draws succeed, found by bisection.
+    In a box, the sphere packing of Su et al. (CODASPY 2016): points at least r from the walls and 2r from each other, r
+    halved whenever 100 draws fail. In a ball, uniform points as far apart as draws succeed, found by bisection.
     """
     if domain.kind == "box":
         radius = 1.0
@@ -193,7 +192,7 @@ def spread_centers(domain: Domain, n_clusters: int, rng: np.random.Generator) ->
     return best
 
 
-def _packed_in_box(d: int, n_clusters: int, radius: float, rng: np.random.Generator) -> Array | None:
+def _packed_in_box(d: int, n_clusters: int, radius: float, rng: Rng) -> Array | None:
     inner = 1.0 - radius
     return _apart(lambda n: rng.uniform(-inner, inner, size=(n, d)), n_clusters, 2.0 * radius)
 
