@@ -32,7 +32,6 @@ from recoup.transcript.round import Round, quote
 # The mean enters the covariance through its square, so its sums need less than the products; counts matter least.
 _SPLIT_ALL = {"count": Fraction(1, 20), "sum": Fraction(3, 20), "product": Fraction(16, 20)}
 _SPLIT_POWER = _SPLIT_ALL | {"square": Fraction(1, 20), "product": Fraction(15, 20)}
-_PSEUDO_RECORDS = 30.0
 # Few steps keep to what was asked for: at convergence, where variances are alike, directions that no round asked for,
 # and of which little more than their total variance is known, would take the place of those that were.
 _REFIT_STEPS = 5
@@ -76,6 +75,7 @@ class _Components(Algorithm):
     __slots__ = ()
 
     n_components: int
+    pseudo_records: ClassVar[float] = 30.0
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -92,11 +92,6 @@ class _Components(Algorithm):
     @abstractmethod
     def noise_alone(self, context: Context, rounds: Rounds) -> float:
         """The variance of the direction that noise alone makes: the spectral norm of that of the covariance."""
-
-    @property
-    def pseudo_records(self) -> float:
-        """How many records' worth of trust the base of the inferred measure has."""
-        return _PSEUDO_RECORDS
 
     def declines(self, context: Context, rounds: Rounds) -> str | None:
         """Why inference should not be trusted with these rounds: noise makes a large part of the released variance."""
@@ -288,10 +283,8 @@ class PowerPCA(_Components):
 def check_width(n_components: int, domain: Domain) -> None:
     """Refuse more components than columns."""
     if n_components > domain.n_columns:
-        raise ParameterError(
-            f"n_components={n_components} of {domain.n_columns} columns: ask for at most as many.",
-            parameter="n_components",
-        )
+        advice = f"n_components={n_components} of {domain.n_columns} columns: ask for at most as many."
+        raise ParameterError(advice, parameter="n_components")
 
 
 def signed(components: Array) -> Array:

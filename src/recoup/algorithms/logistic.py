@@ -164,10 +164,10 @@ class LogisticRegression(Algorithm):
     def refit(self, context: Context, rounds: Rounds, points: Array, weights: Array, rng: Rng) -> Array:
         """The minimum of the penalised mean loss on weighted points, as far from the last iterate as rounds support."""
         last = self.estimate(context, rounds)
-        found = minimum_of_loss(points[:, :-1], points[:, -1] >= 0.0, weights, l2=self.l2, start=last)
+        minimum = minimum_of_loss(points[:, :-1], points[:, -1] >= 0.0, weights, l2=self.l2, start=last)
         with_one = np.column_stack([points[:, :-1], np.ones(len(points))])
-        curvature = _curvature(with_one, weights / weights.sum(), _penalty(len(last), self.l2), found)
-        return last + supported(found - last, curvature, _gradient_variance(rounds, points, weights))
+        curvature = _curvature(with_one, weights / weights.sum(), _penalty(len(last), self.l2), minimum)
+        return last + supported(minimum - last, curvature, _gradient_variance(rounds, points, weights))
 
     def in_user_units(self, context: Context, answer: Array) -> Array:
         """The coefficients for features in the user's units, then the intercept."""
@@ -202,25 +202,25 @@ def minimum_of_loss(features: Array, positive: Any, weights: Array, *, l2: float
     def loss(at: Array) -> float:
         return float(share @ np.logaddexp(0.0, -signs * (x @ at)) + 0.5 * (penalty * at) @ at)
 
-    found = np.zeros(x.shape[1])
-    if start is not None and loss(start) < loss(found):
-        found = start
-    value = loss(found)
+    minimum = np.zeros(x.shape[1])
+    if start is not None and loss(start) < loss(minimum):
+        minimum = start
+    value = loss(minimum)
     for _ in range(_NEWTON_STEPS):
-        chance = expit(x @ found)
-        gradient = (share * (chance - (signs > 0.0))) @ x + penalty * found
-        step = np.linalg.solve(_curvature(x, share, penalty, found), gradient)
+        probability = expit(x @ minimum)
+        gradient = (share * (probability - (signs > 0.0))) @ x + penalty * minimum
+        step = np.linalg.solve(_curvature(x, share, penalty, minimum), gradient)
         fall = float(gradient @ step)
         if fall <= _NEWTON_ACCURACY:
             break
-        length, tried = 1.0, loss(found - step)
+        length, tried = 1.0, loss(minimum - step)
         while tried > value - _ARMIJO * length * fall and length > 1e-10:
             length *= 0.5
-            tried = loss(found - length * step)
+            tried = loss(minimum - length * step)
         if tried >= value:
             break
-        found, value = found - length * step, tried
-    return np.asarray(np.clip(found, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT))
+        minimum, value = minimum - length * step, tried
+    return np.asarray(np.clip(minimum, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT))
 
 
 def supported(move: Array, curvature: Array, variance: float) -> Array:
@@ -249,8 +249,8 @@ def _penalty(n_coefficients: int, l2: float) -> Array:
 
 def _curvature(x: Array, share: Array, penalty: Array, at: Array) -> Array:
     """The second derivative of the penalised mean loss."""
-    chance = expit(x @ at)
-    return np.asarray((x * (share * chance * (1.0 - chance))[:, None]).T @ x + np.diag(penalty))
+    probability = expit(x @ at)
+    return np.asarray((x * (share * probability * (1.0 - probability))[:, None]).T @ x + np.diag(penalty))
 
 
 def _gradient_variance(rounds: Rounds, points: Array, weights: Array) -> float:

@@ -73,10 +73,8 @@ class GaussianMixture(Algorithm):
         for name in ("n_components", "n_rounds"):
             object.__setattr__(self, name, whole_number(getattr(self, name), name))
         if self.n_components > MAX_SIZE // 3:
-            raise ParameterError(
-                f"n_components={self.n_components}: at most {MAX_SIZE // 3} components can be represented.",
-                parameter="n_components",
-            )
+            advice = f"n_components={self.n_components}: at most {MAX_SIZE // 3} components can be represented."
+            raise ParameterError(advice, parameter="n_components")
 
     @property
     def pseudo_records(self) -> float:

@@ -160,8 +160,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
         check_is_fitted(self)
         if self.transcript_ is None:  # of a rival, which released centres alone
-            told = {"algorithm": self.algorithm, "title": title}
-            return write_page(path, model_content(self.privacy_, self.cluster_centers_, **told))
+            about = {"algorithm": self.algorithm, "title": title}
+            return write_page(path, model_content(self.privacy_, self.cluster_centers_, **about))
         # What was fitted is what this seed gives.
         answer, seed = refit(self.transcript_, self.inferred_, random_state=self._seed), self._seed
         asked = level if intervals else None

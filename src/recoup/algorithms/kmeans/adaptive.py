@@ -225,10 +225,10 @@ def _rival(measure: Measure, settled: Clustering, rng: Rng) -> Array:
     """The best clusters of the measure that are not these, which were settled; or these, if it has no others."""
     rival = None
     for _ in range(_RESTARTS_FOR_CLUSTERS):
-        found = weighted_kmeans(measure.points, measure.weights, len(settled.centers), n_restarts=1, rng=rng)
-        differs = abs(found.inertia - settled.inertia) > _RIVAL_DIFFERS * settled.inertia
-        if differs and (rival is None or found.inertia < rival.inertia):
-            rival = found
+        other = weighted_kmeans(measure.points, measure.weights, len(settled.centers), n_restarts=1, rng=rng)
+        differs = abs(other.inertia - settled.inertia) > _RIVAL_DIFFERS * settled.inertia
+        if differs and (rival is None or other.inertia < rival.inertia):
+            rival = other
     return settled.centers if rival is None else rival.centers
 
 

@@ -51,9 +51,8 @@ class ClusteringAlgorithm(Algorithm):
     def __post_init__(self) -> None:
         n_clusters = whole_number(self.n_clusters, "n_clusters")
         if n_clusters > MAX_SIZE // 2:  # their counts and sums would not fit into one answer
-            raise ParameterError(
-                f"n_clusters={n_clusters}: at most {MAX_SIZE // 2} clusters can be represented.", parameter="n_clusters"
-            )
+            advice = f"n_clusters={n_clusters}: at most {MAX_SIZE // 2} clusters can be represented."
+            raise ParameterError(advice, parameter="n_clusters")
         object.__setattr__(self, "n_clusters", n_clusters)
 
     def refit(
