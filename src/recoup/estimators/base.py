@@ -36,6 +36,9 @@ _PARAMETERS = """
         delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise, which is smaller over many rounds.
         n_records: a public guess of the number of records, or "auto".
         records_per_person: how many records one person may hold; declared, not enforced.
+        postprocess: "maxent" infers the maximum-entropy data set from all rounds and refits on it without noise; "mcmc"
+            samples one; "none" keeps the algorithm's own answer, such as the last iterate. "auto" is "maxent"; where
+            released values say that there is too much noise to infer from (never of clusters) "none", and `fit` warns.
         ledger: a `Ledger` or its path, charged before every answer. Without one nothing counts the fit.
         csv_dialect: how a CSV file was written: "rfc4180", the default, quotes text, which may then hold line breaks;
             with "lines" each line is a record, and the unit of the promise. Never guessed from the file.
@@ -47,6 +50,7 @@ _ATTRIBUTES = """
         inferred_: the inferred data set, or none.
         verdict_: whether the result can be trusted and how many records it rests on, by the transcript alone: good, or
             doubtful with the reasons, which `fit` warns of (`recoup.errors.DoubtfulResult`); none without a transcript.
+        declined_: why "auto" did not infer, or none; not of clusters, which `doubtful_` tells one by one.
         privacy_: the privacy statement, and whether a ledger counts it.
         n_features_in_: the number of columns."""
 _GUARANTEES = """

@@ -36,18 +36,14 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             `fit` as in `transform`, and make noise smaller; or a `Domain`.
         algorithm: "covariance", all second moments in one round; "power", a noisy power iteration; "auto" as
             `recoup.algorithms.components.plan_components` says: the covariance up to 64 columns, above the less noisy.
+            One round of everything leaves nothing to reconcile: postprocess="auto" is "none" for the covariance.
         n_rounds: "auto", or a number of rounds for "power"; "auto" is 6.
-        postprocess: "maxent" infers the maximum-entropy data set from all rounds and takes its components without
-            noise; "mcmc" samples one; "none" keeps the algorithm's own answer. "auto" is "maxent" for "power", unless
-            the released values say that noise hides every component: then it keeps the last iterate and warns. For
-            "covariance" it is "none", since one round of everything leaves nothing to reconcile.
 
     Attributes:
         components_: (n_components, d), orthonormal, for scaled columns; the largest entry of each is positive.
         explained_variance_: (n_components,), of scaled columns; not negative, and not always descending: it is noisy.
         explained_variance_ratio_: its share of the variance of all scaled columns.
         mean_: (d,), in the user's units, inside the bounds.
-        declined_: why "auto" did not infer, or none.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(5000, 1)) * [1.0, -1.0, 0.0] + 0.1 * rng.normal(size=(5000, 3))

@@ -43,11 +43,9 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             Algorithm 1; "grid", noisy counts on one regular grid (EUGkM); "hybrid", a grid and one round of "lloyd"
             where that is predicted to help; or "gupt" (sample and aggregate) and "privgene" (a genetic algorithm),
             which spend pure epsilon and release centres alone: no transcript, nothing to infer from. "auto" is
-            "adaptive", unless rounds are asked for, or "mcmc" or "consistency", which were made for DP-KMEANS.
+            "adaptive", unless rounds are asked for, or a postprocess that was made for "lloyd": the paper's sampler
+            "mcmc", or "consistency", which makes its rounds agree.
         n_rounds: "auto", or a number of rounds for "lloyd" (the paper uses 5) or "privgene".
-        postprocess: "auto" and "maxent" infer the maximum-entropy data set from all rounds and refit on it without
-            noise; "mcmc" is the paper's sampler; "consistency" ("lloyd" only) makes the rounds agree; "none" keeps the
-            algorithm's own answer: the last iterate of "lloyd", weighted k-means on the cells of "grid".
 
     Attributes:
         cluster_centers_: (n_clusters, d), in the user's units, inside the bounds, in the order of their first column.

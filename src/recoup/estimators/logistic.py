@@ -44,21 +44,15 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         classes: the two values of the label, the negative one first; public, and never learnt from the data. A record
             with any other label contributes nothing, and nothing mentions it.
         n_rounds: steps of the descent.
-        step_size: of the descent, in units in which the longest record has length 1. The inferred answer hardly depends
-            on it, the last iterate does.
+        step_size: of the descent, in units in which the longest record has length 1; it matters to the last iterate.
         l2: the weight of the penalty (l2 / 2) |w|^2 beside the mean loss, w for features scaled to [-1, 1] by their
             bounds; the intercept is free.
-        postprocess: "maxent" infers the maximum-entropy data set from all rounds and refits on it without noise, as far
-            from the last iterate as the rounds support; "mcmc" samples one; "none" keeps the last iterate; "auto" is
-            "maxent" unless the released values say that there is too much noise to infer from: then it keeps the last
-            iterate and warns.
 
     Attributes:
         coef_: (1, d), for features in the user's units.
         intercept_: (1,).
         classes_: (2,), as declared. The last column of `inferred_` is the label, 0 or 1; in a data set inferred from
             this transcript together with others it may lie between, and counts as positive from 0.5 on.
-        declined_: why "auto" did not infer, or none.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(0, 10, size=(4000, 2))

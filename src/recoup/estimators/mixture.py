@@ -39,15 +39,11 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
         domain: "auto" and "box" do not distort the data; "l1" and "l2" project records that lie outside the ball, in
             `fit` only; or a `Domain`.
         n_rounds: steps of private expectation maximisation; "auto" is 10.
-        postprocess: "maxent" infers the maximum-entropy data set from all rounds and takes a few steps on it without
-            noise; "mcmc" samples one; "none" keeps the last iterate. "auto" is "maxent", unless the released values say
-            that there is too little to infer from: then it keeps the last iterate and warns.
 
     Attributes:
         weights_: (n_components,), of sum 1.
         means_: (n_components, d), in the user's units, inside the bounds.
         covariances_: (n_components, d), the variance of each column, in the user's units.
-        declined_: why "auto" did not infer, or none.
 
     >>> x = np.random.default_rng(0).normal([0.3, 0.7], 0.05, size=(5000, 2)).reshape(-1, 1)
     >>> model = PrivateGaussianMixture(2, 1.0, (0, 1), delta=1e-6, random_state=0, noise="simulated").fit(x)
