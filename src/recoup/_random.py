@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from recoup.errors import ParameterError
+from recoup.errors import Argument, Call, ParameterError
 
 USUAL_SEED = 0
 
@@ -66,6 +66,5 @@ def _sequence(entropy: Any, key: tuple[int, ...] = ()) -> np.random.SeedSequence
 
 
 def _refusal() -> ParameterError:
-    return ParameterError(
-        "random_state must be a whole number of at least 0, a Generator, or None.", parameter="random_state"
-    )
+    others = Call(", a Generator, or None", "")
+    return ParameterError(Argument("random_state"), " must be a whole number of at least 0", others, ".")

@@ -7,7 +7,7 @@ from math import inf, isfinite, nan
 from numbers import Integral, Real
 from typing import TypeVar
 
-from recoup.errors import ParameterError
+from recoup.errors import Argument, ParameterError
 
 ORDINARY = 2**31 - 1  # a larger number of things is a slip
 LARGEST = 2**63 - 1
@@ -59,4 +59,4 @@ def _real(value: object) -> float:
 def _refusal(value: object, name: str, advice: str, largest: int = LARGEST) -> ParameterError:
     # An integer of thousands of digits cannot even be printed.
     absurd = isinstance(value, Integral) and not -LARGEST <= int(value) <= largest
-    return ParameterError(f"{name}={'too large' if absurd else f'{value!r:.60}'}: {advice}", parameter=name)
+    return ParameterError(Argument(name, "too large" if absurd else f"{value!r:.60}"), f": {advice}")

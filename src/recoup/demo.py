@@ -2,24 +2,26 @@
 
 Two things must not be mixed up. The *release* of each table is a real one: secure noise, one transcript, a privacy
 statement. The *comparison* looks at the data, as only the holder of a generated table may: it uses seeded, simulated
-noise, so that the same seed prints the same table, and it would not be published.
+noise, so that the same seed prints the same table, and it would not be published. The reports are made from the
+transcripts alone, as for any table; the page with the comparison links to them.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
+from recoup import plots
 from recoup.algorithms.kmeans.lloyd import spread_centers
+from recoup.cli.output import privacy_sentence
 from recoup.domain import Array, Box
 from recoup.errors import DoubtfulResult
 from recoup.estimators import PrivateKMeans
-from recoup.inference.inferred import InferredDataset
-from recoup.transcript.transcript import Transcript
+from recoup.report.html import Markup, document, element, heading, picture, section, table
 
 EPSILONS = (0.25, 1.0)
 RELEASED_EPSILON = 1.0
@@ -28,6 +30,10 @@ NON_PRIVATE, DATA_FREE = "non-private k-means", "spread centres, no data"
 COMPARISON_NOTE = (
     "The comparison is NOT PRIVATE: it is an evaluation with access to the data, which one would not publish, and its "
     "noise is simulated from the seed, so that the same seed gives the same figures."
+)
+_YOURS = (
+    "recoup cluster people.csv -k 5 --epsilon 1 --bounds age=17:90,hours=1:99 -o out\n"
+    "recoup report out/transcript.json -o report.html"
 )
 
 # Longitude, latitude, spread in degrees and share of all check-ins: five regions on a map of the world.
@@ -52,8 +58,7 @@ class GeneratedTable:
     rows: Array = field(repr=False)
 
 
-Fit = Callable[[GeneratedTable, float, int], Array]
-"""A private method: table, epsilon and seed to centres in the table's units."""
+Fit = Callable[[GeneratedTable, float, int], Array]  # from table, epsilon and seed to centres in the table's units
 
 
 def fitted(
@@ -62,8 +67,7 @@ def fitted(
     """Fit Recoup's estimator to a generated table with the bounds that its maker declares."""
     import pyarrow as pa
 
-    ends = zip(table.low, table.high, strict=True)
-    bounds = dict(zip(table.columns, ends, strict=True))
+    bounds = dict(zip(table.columns, zip(table.low, table.high, strict=True), strict=True))
     model = PrivateKMeans(table.n_clusters, epsilon, bounds, random_state=seed, noise=noise, **choices)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtfulResult)  # the page says it
@@ -88,45 +92,24 @@ METHODS: dict[str, Fit] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableResult:
-    """What the demo found on one table.
-
-    Attributes:
-        table: the generated table.
-        exact_centers: of non-private k-means.
-        non_private: their within-cluster sum of squares, columns scaled to [-1, 1].
-        data_free: the mean of centres that were spread out without data.
-        private: method to epsilon to the mean over some fits.
-        released: the centres of the real release, in units.
-        transcript: all that was released.
-        inferred: the data set behind the released centres.
-        released_score: the within-cluster sum of squares of the real release.
-    """
+    """The release of one table and the comparison: scores are within-cluster sums of squares, as `wcss` says them."""
 
     table: GeneratedTable
     exact_centers: Array = field(repr=False)
     non_private: float
     data_free: float
-    private: Mapping[str, Mapping[float, float]]
-    released: Array = field(repr=False)
-    transcript: Transcript = field(repr=False)
-    inferred: InferredDataset | None = field(repr=False)
+    private: Mapping[str, Mapping[float, float]]  # method to epsilon to the mean over some fits
+    release: PrivateKMeans  # the real one
     released_score: float
 
     def rows(self) -> list[tuple[str, list[float]]]:
         """The lines of the comparison: a name, and a score for each epsilon."""
-        same = [self.non_private] * len(EPSILONS)
-        lines = [(NON_PRIVATE, same)]
-        lines += [(name, [scores[epsilon] for epsilon in EPSILONS]) for name, scores in self.private.items()]
-        return [*lines, (DATA_FREE, [self.data_free] * len(EPSILONS))]
+        n, private = len(EPSILONS), [(name, [by[e] for e in EPSILONS]) for name, by in self.private.items()]
+        return [(NON_PRIVATE, [self.non_private] * n), *private, (DATA_FREE, [self.data_free] * n)]
 
 
 def wcss(table: GeneratedTable, centers: Array) -> float:
-    """The within-cluster sum of squares, columns scaled to [-1, 1] by their bounds: the user's metric.
-
-    >>> table = gaussian_blobs(n_records=100)
-    >>> wcss(table, table.rows)
-    0.0
-    """
+    """The within-cluster sum of squares, columns scaled to [-1, 1] by their bounds: the user's metric."""
     box = Box(table.low, table.high)
     unit, at = box.to_unit(table.rows), box.to_unit(centers)
     nearest = np.full(len(unit), np.inf)
@@ -160,19 +143,13 @@ def compare(
         non_private=wcss(table, exact_centers),
         data_free=float(np.mean([wcss(table, box.from_unit(unit)) for unit in spread])),
         private=private,
-        released=release.cluster_centers_,
-        transcript=release.transcript_,
-        inferred=release.inferred_,
+        release=release,
         released_score=wcss(table, release.cluster_centers_),
     )
 
 
 def tables(seed: int = 0) -> tuple[GeneratedTable, ...]:
-    """The tables of the demo.
-
-    >>> [table.name for table in tables()]
-    ['S1-like', 'Gowalla-like']
-    """
+    """The tables of the demo."""
     return gaussian_blobs(seed), city_check_ins(seed)
 
 
@@ -183,9 +160,7 @@ def report_name(result: TableResult) -> str:
 
 def figures(result: TableResult) -> dict[str, tuple[str, bytes]]:
     """One table's pictures: for each, by its file name without ending, a caption and a PNG."""
-    from recoup import plots
-
-    table, stem = result.table, result.table.name.lower()
+    table, stem, release = result.table, result.table.name.lower(), result.release
     evaluation = "With access to the data: not for publication. Grey is where records are."
     released = "From the released transcript alone: costs no further privacy."
 
@@ -197,10 +172,10 @@ def figures(result: TableResult) -> dict[str, tuple[str, bytes]]:
     plots.plot_density(centers, table.rows, extent=(table.low[0], table.high[0], table.low[1], table.high[1]))
     plots.plot_centers(centers, result.exact_centers, columns=table.columns, kind="exact", label="non-private k-means")
     label = f"private, epsilon = {RELEASED_EPSILON:g}"
-    plots.plot_centers(centers, result.released, columns=table.columns, kind="private", label=label)
-    plots.plot_rounds(rounds, result.transcript)
-    plots.plot_centers(rounds, result.released, columns=table.columns, kind="private", label="after inference")
-    plots.plot_budget(budget, result.transcript)
+    plots.plot_centers(centers, release.cluster_centers_, columns=table.columns, kind="private", label=label)
+    plots.plot_rounds(rounds, release.transcript_)
+    plots.plot_centers(rounds, release.cluster_centers_, columns=table.columns, kind="private", label="after inference")
+    plots.plot_budget(budget, release.transcript_)
     return {
         f"{stem}-centers": (evaluation, finished(centers, "data, non-private and private centres", 2)),
         f"{stem}-rounds": (released, finished(rounds, "where each round asked, and the result", 2)),
@@ -208,9 +183,58 @@ def figures(result: TableResult) -> dict[str, tuple[str, bytes]]:
     }
 
 
+def page(results: Sequence[TableResult], pictures: Sequence[Mapping[str, tuple[str, bytes]]]) -> str:
+    """The page as HTML, with the pictures of each table inside it; it links to the reports that lie beside it."""
+    lead = (
+        "Nobody's records are in here: both tables were made from a seed. Each was released once, for real, with noise "
+        f"from a cryptographic generator at epsilon = {RELEASED_EPSILON:g}. The reports are made from those "
+        "releases alone; the comparison below looks at the data."
+    )
+    links = [element("li", element("a", f"Report of {one.table.name}", href=report_name(one))) for one in results]
+    title = "Two generated tables, clustered privately"
+    return document(
+        "Recoup demo",
+        heading("Recoup demo", title, lead, element("ul", links, class_="links")),
+        [_section(result, shown) for result, shown in zip(results, pictures, strict=True)],
+        section("yours", "Your own table", None, element("pre", element("code", _YOURS), tabindex="0")),
+    )
+
+
+def _cell(score: float, result: TableResult) -> str:
+    """A score, and what multiple of the non-private one it is."""
+    digits = ",.0f" if score >= 1000 else ".4g"
+    return f"{score:{digits}} ({score / result.non_private:.2f} x)"
+
+
+def comparison(result: TableResult) -> tuple[str, list[str], list[list[str]]]:
+    """Caption, header and rows of one table's comparison, for the page and the terminal."""
+    n, d = result.table.rows.shape
+    caption = (
+        f"{result.table.name}, {n:,} x {d}, K = {result.table.n_clusters}: within-cluster sum of squares, columns "
+        f"scaled to [-1, 1] (multiple of non-private)"
+    )
+    rows = [[name, *(_cell(score, result) for score in scores)] for name, scores in result.rows()]
+    return caption, ["method", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)], rows
+
+
+def _section(result: TableResult, pictures: Mapping[str, tuple[str, bytes]]) -> Markup:
+    note = (
+        f"{COMPARISON_NOTE} Private figures are means of {N_FITS} fits, {NON_PRIVATE} is the best of ten starts; the "
+        f"release scores {_cell(result.released_score, result)}."
+    )
+    caption, header, rows = comparison(result)
+    return section(
+        result.table.name.lower(),
+        result.table.name,
+        None,
+        element("p", privacy_sentence(result.release.transcript_.privacy), class_="callout"),
+        element("p", note, class_="soft"),
+        table(header, rows, caption),
+        element("div", [picture(name, png, text) for name, (text, png) in pictures.items()], class_="pictures"),
+    )
+
+
 # ---- data sets made from a seed: no download, and nobody's records ----
-
-
 def gaussian_blobs(seed: int = 0, n_records: int = 5000) -> GeneratedTable:
     """Make fifteen round clusters of equal size at random places that are far from each other, like the set S1."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))

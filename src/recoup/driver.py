@@ -19,6 +19,7 @@ from recoup.curator.curator import Curator
 from recoup.curator.source import csv_dialect_of, open_source
 from recoup.domain import Domain
 from recoup.errors import (
+    Argument,
     BudgetExceededError,
     ContinuationError,
     DataError,
@@ -122,7 +123,8 @@ def release(
         if resume:
             transcript, n_charged = continued(path, fresh, ledger)
         elif path is not None and Path(path).exists():
-            raise TranscriptError(f"{path} exists. Continue it with resume=True (--resume), or choose another path.")
+            again = Argument("resume", "True")
+            raise TranscriptError(f"{path} exists. Continue it with ", again, ", or choose another path.")
         else:
             transcript = fresh
         spent = transcript.shares_spent

@@ -5,17 +5,50 @@ No message here may be built from a record, a count of records, or anything else
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from typing import NamedTuple
 
 _LONGEST = 2_000  # characters of a message: what it quotes may come from a file of any size
 
 
-class RecoupError(Exception):
-    """Base class of every error that Recoup raises on purpose."""
+class Argument(NamedTuple):
+    """A parameter that a message names, perhaps with its value as Python writes it; the command line has an option."""
+
+    name: str
+    value: str | None = None
 
     def __str__(self) -> str:
-        text = str(self.args[0]) if self.args else ""
-        # What to do stands at the end.
+        return self.name if self.value is None else f"{self.name}={self.value}"
+
+
+class Call(NamedTuple):
+    """A call that a message advises, and the command that does the same."""
+
+    python: str
+    command: str
+
+    def __str__(self) -> str:
+        return self.python
+
+
+class RecoupError(Exception):
+    """Base class of every error that Recoup raises on purpose.
+
+    Attributes:
+        parts: of its message: text, arguments and calls, which every face spells in its own way.
+    """
+
+    def __init__(self, *parts: object) -> None:
+        self.parts = parts
+        super().__init__("".join(map(str, parts)))
+
+    def __str__(self) -> str:
+        return self.worded(str)
+
+    def worded(self, spelled: Callable[[object], str]) -> str:
+        """The message with its parts spelled so; a long one without its middle, as what to do stands at the end."""
+        text = "".join(map(spelled, self.parts))
         return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 500]} [...] {text[-400:]}"
 
 
@@ -23,12 +56,13 @@ class ParameterError(RecoupError, ValueError):
     """A parameter is outside what is allowed.
 
     Attributes:
-        parameter: its name, where one parameter alone is to blame.
+        parameter: its name, where one parameter alone is to blame: of the first argument that the message names.
     """
 
-    def __init__(self, message: str, *, parameter: str | None = None) -> None:
-        self.parameter = parameter
-        super().__init__(message)
+    def __init__(self, *parts: object, parameter: str | None = None) -> None:
+        named = (part.name for part in parts if isinstance(part, Argument))
+        self.parameter = next(named, None) if parameter is None else parameter
+        super().__init__(*parts)
 
 
 class BoundsError(ParameterError):

@@ -28,7 +28,7 @@ from recoup.algorithms.kmeans.grid import (
     lloyd_request,
 )
 from recoup.algorithms.kmeans.lloyd import KMeans
-from recoup.errors import ParameterError
+from recoup.errors import Argument, ParameterError
 from recoup.privacy.price import Price, epsilon_of_rho
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
@@ -283,7 +283,8 @@ def _mean_square(scales: Array) -> float:
 def _declared_records(context: Context, algorithm: str, n_clusters: int) -> float:
     check_possible(context, n_clusters)
     if context.n_records is None:
-        raise ParameterError(f"the {algorithm} plan needs a rough number of records: declare n_records (--n-records).")
+        needed = f"the {algorithm} plan needs a rough number of records: declare "
+        raise ParameterError(needed, Argument("n_records"), ".")
     return float(context.n_records)
 
 

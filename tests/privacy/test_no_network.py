@@ -98,7 +98,7 @@ from pathlib import Path
 import numpy as np
 
 import recoup
-from recoup import demo, demo_page
+from recoup import demo
 from recoup.demo import gaussian_blobs
 from recoup.inference import choose, intervals
 from recoup.report.write import write_report
@@ -107,8 +107,9 @@ choose._DRAWS = intervals._DRAWS = 9  # enough for a level of 0.9
 
 result = demo.compare(gaussian_blobs(n_records=400), n_fits=1, methods={})
 shown = demo.figures(result)
-Path("index.html").write_text(demo_page.page([result], [shown]))
-write_report(Path("report.html"), result.transcript, result.released, result.inferred)
+Path("index.html").write_text(demo.page([result], [shown]))
+model = result.release
+write_report(Path("report.html"), model.transcript_, model.cluster_centers_, model.inferred_)
 
 x = np.random.default_rng(0).uniform(size=(300, 2))
 model = recoup.PrivateKMeans(3, 1.0, (0, 1), random_state=0, ledger=recoup.Ledger.create("l.db", epsilon=2)).fit(x)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from recoup.cli import options
-from recoup.cli.exits import ExitCode
+from recoup.cli.output import ExitCode
 from recoup.errors import ParameterError
 from recoup_lab.commands import PANEL
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recoup.cli import options
-from recoup.cli.exits import ExitCode
+from recoup.cli.output import ExitCode
 from recoup.errors import DataError, ParameterError
 from recoup_lab.commands import PANEL
 

@@ -17,7 +17,7 @@ from recoup.algorithms.kmeans.grid import GridKMeans, HybridKMeans
 from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm, KMeans
 from recoup.algorithms.logistic import LogisticRegression
 from recoup.algorithms.mixture import GaussianMixture
-from recoup.errors import ParameterError, TranscriptFormatError
+from recoup.errors import Argument, ParameterError, TranscriptFormatError
 from recoup.planner import Plan, plan_adaptive, plan_grid, plan_hybrid, plan_lloyd
 from recoup.queries import QUERIES, unknown
 
@@ -75,7 +75,7 @@ def clustering_named(name: str, n_rounds: object = None) -> tuple[Entry, dict[st
     if n_rounds is None:
         return entry, {}
     if entry.plans_rounds:
-        raise ParameterError(f'the {name} algorithm plans its own rounds: leave n_rounds="auto".')
+        raise ParameterError(f"the {name} algorithm plans its own rounds: leave out ", Argument("n_rounds"), ".")
     return entry, {"n_rounds": whole_number(n_rounds, "n_rounds")}
 
 

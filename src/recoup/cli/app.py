@@ -15,8 +15,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from recoup.cli import options
-from recoup.cli.commands import cluster, demo, imported, infer, ledger, plan, release, report
-from recoup.cli.exits import MEANINGS, ExitCode, code_of, in_words_of_commands
+from recoup.cli.commands import analyst, curator, demo, ledger
+from recoup.cli.output import MEANINGS, ExitCode, code_of, in_words_of_commands
 from recoup.errors import ParameterError, RecoupError, UnitConverted
 from recoup.version import __version__
 
@@ -81,7 +81,7 @@ class _Group(TyperGroup):
             _complain(f"interrupted; {_INTERRUPTED.get(ctx.invoked_subcommand, 'every file is whole or not there')}.")
             raise typer.Exit(ExitCode.INTERRUPTED) from None
         except RecoupError as error:
-            _complain(in_words_of_commands(str(error)))
+            _complain(in_words_of_commands(error))
             raise typer.Exit(code_of(error)) from None
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
@@ -107,8 +107,8 @@ class _Command(TyperCommand):
         """Its parameters."""
         parameters = super().get_params(ctx)
         for parameter in parameters:
-            if parameter.metavar in options.CHOICES:
-                parameter.metavar = f"<{'|'.join(options.CHOICES[parameter.metavar]())}>"
+            if names := options.choices(parameter.metavar):
+                parameter.metavar = f"<{'|'.join(names)}>"
         return parameters
 
 
@@ -118,7 +118,7 @@ def _say_plainly(kind: type[Warning]) -> None:
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, kind):
-            _complain(in_words_of_commands(str(message)))
+            _complain(str(message))
         else:
             usual(message, category, *place, **more)
 
@@ -173,13 +173,13 @@ def _add(function: Callable[..., None], panel: str, summary: str, name: str | No
 
 
 _add(demo.demo, _START, "See it work on generated tables; ends with a report to open.")
-_add(plan.plan, _CURATOR, "Say what a release will cost and reach, without any data.")
-_add(cluster.cluster, _CURATOR, "Cluster a table privately: centres in its own units.")
-_add(release.release, _CURATOR, "Run one algorithm and keep its transcript.")
+_add(curator.plan, _CURATOR, "Say what a release will cost and reach, without any data.")
+_add(curator.cluster, _CURATOR, "Cluster a table privately: centres in its own units.")
+_add(curator.release, _CURATOR, "Run one algorithm and keep its transcript.")
 app.add_typer(ledger.app, name="ledger", rich_help_panel=_CURATOR)
-_add(infer.infer, _ANALYST, "Infer the data behind transcripts and refit their answers.")
-_add(imported.imported, _ANALYST, "Read noisy answers that were made elsewhere.", name="import")
-_add(report.report, _ANALYST, "Write one page about a result, for people to read.")
+_add(analyst.infer, _ANALYST, "Infer the data behind transcripts and refit their answers.")
+_add(analyst.imported, _ANALYST, "Read noisy answers that were made elsewhere.", name="import")
+_add(analyst.report, _ANALYST, "Write one page about a result, for people to read.")
 
 
 def main() -> None:

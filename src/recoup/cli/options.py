@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterable
 from enum import StrEnum
 from fractions import Fraction
 from functools import partial
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recoup.cli.exits import RefusedBySystemError
+from recoup.cli.output import RefusedBySystemError
 from recoup.errors import LedgerError, ParameterError, TranscriptError
 
 if TYPE_CHECKING:
@@ -28,6 +28,13 @@ _BOUNDS_HELP = (
     "Public bounds of each column to use: [b]age=17:90,hours=1:99[/b], or a TOML or JSON file with "
     "[b]age = \\[17, 90][/b], or with low, high and unit by column. Never computed from the data."
 )
+_DIALECT_HELP = "How a CSV file was written: rfc4180 quotes text; lines does not, and promises privacy to a line."
+_SIMULATED_HELP = "Seeded noise for experiments: the result is NOT PRIVATE."
+_DOMAIN_HELP = "auto and box leave records as they are; l1 is the paper's unit ball; l2."
+_TRANSCRIBED_HELP = (
+    "auto is adaptive, or lloyd with --rounds; lloyd (DP-KMEANS); grid (EUGkM); or hybrid (grid, then lloyd)."
+)
+_RESUME_HELP = "After an interruption: continue the transcript, which must exist, and pay only for what is missing."
 _LEDGER_START = b"SQLite format 3\0"
 _TRANSCRIPT_MARK = b'"recoup-transcript"'  # written out, since the help must not import it; a test holds it to that
 
@@ -45,54 +52,55 @@ output = partial(in_output, "--output", "-o")
 
 
 # ---- choices ----
-
-
-def _transcribed() -> tuple[str, ...]:
-    from recoup.algorithms.registry import choices
-
-    return ("auto", *choices("kmeans"))
-
-
-def _all_algorithms() -> tuple[str, ...]:
-    from recoup.curator.rivals import RIVALS
-
-    return (*_transcribed(), *RIVALS)
-
-
-def _methods() -> tuple[str, ...]:
-    from recoup.inference.infer import METHODS
-
-    return tuple(METHODS)
-
-
 # By the placeholder that stands for them in the declaration of an option; help shows the choices themselves.
-CHOICES: dict[str, Callable[[], tuple[str, ...]]] = {
-    "TRANSCRIBED": _transcribed,
-    "ALGORITHM": _all_algorithms,
-    "METHOD": _methods,
-    "POSTPROCESS": lambda: ("auto", *_methods(), "none"),
-    "METHOD-OR-NONE": lambda: (*_methods(), "none"),
+_CHOICES = {
+    "TRANSCRIBED": ("auto", "algorithms"),
+    "ALGORITHM": ("auto", "algorithms", "rivals"),
+    "METHOD": ("methods",),
+    "POSTPROCESS": ("auto", "methods", "none"),
+    "METHOD-OR-NONE": ("methods", "none"),
 }
 
 
-def choice(placeholder: str, help: str, **given: Any) -> Any:
+def choices(placeholder: str | None) -> tuple[str, ...]:
+    """The choices that a placeholder stands for now; none for any other text."""
+    return tuple(name for part in _CHOICES.get(placeholder or "", ()) for name in _held(part))
+
+
+def _held(part: str) -> Iterable[str]:
+    match part:
+        case "algorithms":
+            from recoup.algorithms.registry import choices as registered
+
+            return registered("kmeans")
+        case "rivals":
+            from recoup.curator.rivals import RIVALS
+
+            return RIVALS
+        case "methods":
+            from recoup.inference.infer import METHODS
+
+            return METHODS
+        case _:
+            return (part,)
+
+
+def choice(placeholder: str, help: str) -> Any:
     """An option whose value is one of the names that a registry holds when the command is used."""
 
     def chosen(text: str) -> str:
-        names = CHOICES[placeholder]()
+        names = choices(placeholder)
         if text not in names:
             raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, names))}.")
         return text
 
     def completed(incomplete: str) -> list[str]:
-        return [name for name in CHOICES[placeholder]() if name.startswith(incomplete)]
+        return [name for name in choices(placeholder) if name.startswith(incomplete)]
 
-    return in_run(help=help, metavar=placeholder, parser=chosen, autocompletion=completed, **given)
+    return in_run(help=help, metavar=placeholder, parser=chosen, autocompletion=completed)
 
 
 # ---- options ----
-
-
 def _data_path(text: str) -> Path:
     if not text:
         raise typer.BadParameter("the path is empty; . is the current folder.")
@@ -108,51 +116,23 @@ Delta = Annotated[str, in_privacy(help="0: pure epsilon, Laplace noise. Above 0:
 Bounds = Annotated[str | None, in_privacy(help=_BOUNDS_HELP, metavar="BOUNDS")]
 LedgerPath = Annotated[Path | None, in_privacy("--ledger", help="Charge this ledger before every answer.")]
 RecordsPerPerson = Annotated[int, in_privacy(help="How many records one person may hold.")]
-CsvDialect = Annotated[
-    CsvDialectName,
-    in_privacy(
-        "--csv-dialect",
-        help="How a CSV file was written: rfc4180 quotes text; lines does not, and promises privacy to a line.",
-    ),
-]
-SimulatedNoise = Annotated[
-    bool, in_privacy("--simulated-noise", help="Seeded noise for experiments: the result is NOT PRIVATE.")
-]
-DomainOption = Annotated[
-    DomainName, in_run("--domain", help="auto and box leave records as they are; l1 is the paper's unit ball; l2.")
-]
+CsvDialect = Annotated[CsvDialectName, in_privacy("--csv-dialect", help=_DIALECT_HELP)]
+SimulatedNoise = Annotated[bool, in_privacy("--simulated-noise", help=_SIMULATED_HELP)]
+DomainOption = Annotated[DomainName, in_run("--domain", help=_DOMAIN_HELP)]
 DeclaredRecords = Annotated[int | None, in_run("--n-records", help="A public guess of their number.")]
-TranscribedAlgorithm = Annotated[
-    str,
-    choice(
-        "TRANSCRIBED",
-        "auto is adaptive, or lloyd with --rounds; lloyd (DP-KMEANS); grid (EUGkM); or hybrid (grid, then lloyd).",
-    ),
-]
+TranscribedAlgorithm = Annotated[str, choice("TRANSCRIBED", _TRANSCRIBED_HELP)]
 LloydRounds = Annotated[int | None, in_run(help="How many rounds of lloyd (by default 5).")]
 Seed = Annotated[int | None, in_run(min=0, help="For initial centres and the like; it never reaches secure noise.")]
 # Fixed by default: the same transcript then gives the same answer every time.
 InferenceSeed = Annotated[int, in_run(min=0, help="Of inference and refit.")]
 TranscriptOutput = Annotated[Path, output(help="The transcript to write.")]
 AsJson = Annotated[bool, in_output("--json", help="Print the result as JSON on standard output.")]
-Resume = Annotated[
-    bool,
-    in_output(
-        "--resume",
-        help="After an interruption: continue the transcript, which must exist, and pay only for what is missing.",
-    ),
-]
+Resume = Annotated[bool, in_output("--resume", help=_RESUME_HELP)]
 
 
 # ---- from what is typed to values ----
-
-
 def read_budget(epsilon: str, delta: str) -> tuple[Fraction, Fraction]:
-    """Read epsilon and delta as exactly the decimals that were typed.
-
-    >>> read_budget("0.1", "0")
-    (Fraction(1, 10), Fraction(0, 1))
-    """
+    """Read epsilon and delta as exactly the decimals that were typed."""
     from recoup.privacy.price import as_fraction
 
     return as_fraction(epsilon, "epsilon"), as_fraction(delta, "delta", allow_zero=True)
@@ -181,8 +161,6 @@ def terms(domain: Domain, epsilon: Any, delta: Any, n_records: int | None, recor
 
 
 # ---- files ----
-
-
 def existing_ledger(path: Path | None) -> Path | None:
     """The ledger's path, if one was given, after making sure that there is something."""
     if path is not None and not path.exists():
@@ -204,14 +182,12 @@ def writable_folder(folder: Path) -> Path:
     """Make sure that a folder can be written to, before a budget is spent on something that could not be kept."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise ParameterError(f"the folder {str(folder)!r} cannot be made: {error.strerror}.") from None
     except OSError as error:
-        raise RefusedBySystemError(f"the folder {str(folder)!r} cannot be made: {error.strerror}.") from None
+        kind = ParameterError if isinstance(error, FileExistsError | NotADirectoryError) else RefusedBySystemError
+        raise kind(f"the folder {str(folder)!r} cannot be made: {error.strerror}.") from None
     try:
         # A trial, since permissions say nothing about a disk that is full or a file system of the kernel's own.
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise RefusedBySystemError(
             f"the folder {str(folder)!r} cannot be written to: {error.strerror}. Choose another."

@@ -1,41 +1,115 @@
-"""How commands speak: results on standard output, everything else on standard error, files whole or not at all."""
+"""How commands speak, and how they end: results on standard output, everything else on standard error.
+
+A command that fails ends with one line in its own words, and with a code for each kind of trouble.
+
+Progress of work that takes more than a second is the round and a percentage of finished rounds. Inside a round it
+stands still: how many files, bytes or blocks are read is a function of the records, and so would be any share of them.
+What a watch tells (how long a round takes) is not hidden.
+"""
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import sys
+import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
-from recoup.cli.exits import ExitCode
+from recoup import errors
+from recoup.report.html import counted as counted
 
 if TYPE_CHECKING:
     from recoup.inference.inferred import InferredDataset
     from recoup.inference.verdict import Verdict
-    from recoup.queries.base import Array
 
 _NEIGHBOURS = {"add-remove-one-record": "adding or removing", "replace-one-record": "replacing"}
-
 _MOST_BOUNDS = 8  # in one sentence; a transcript has all of them
+_QUIET_SECONDS = 1.0
+_BAR_WIDTH = 20
+
+
+# ---- how a command ends ----
+# Neither the user nor the file is wrong.
+_REFUSALS = frozenset(
+    (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENAMETOOLONG)
+)
+
+
+class RefusedBySystemError(errors.RecoupError):
+    """The system does not let a command write where it was told to."""
+
+
+class ExitCode(IntEnum):
+    """What a command ends with."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    BUDGET = 3
+    DATA = 4
+    LEDGER = 5
+    TRANSCRIPT = 6
+    SYSTEM = 7
+    INTERRUPTED = 130
+
+
+# In the words of `recoup --help`; docs/commandline.md says more.
+_WORDS = ["done", "internal error or failed runs", "wrong usage", "budget too small", "unusable data"]
+_WORDS += ["unusable ledger", "unusable transcript", "refused by the system", "interrupted"]
+MEANINGS = dict(zip(ExitCode, _WORDS, strict=True))
+_CODES = {
+    RefusedBySystemError: ExitCode.SYSTEM,
+    errors.BudgetExceededError: ExitCode.BUDGET,
+    errors.DataError: ExitCode.DATA,
+    errors.LedgerError: ExitCode.LEDGER,
+    errors.TranscriptError: ExitCode.TRANSCRIPT,
+    errors.FileInUseError: ExitCode.TRANSCRIPT,
+}
+
+
+def code_of(error: errors.RecoupError) -> ExitCode:
+    """The code for an error that Recoup raised on purpose."""
+    refused = getattr(error.__context__, "errno", None) in _REFUSALS
+    if refused and isinstance(error, errors.ParameterError | errors.LedgerError):
+        return ExitCode.SYSTEM
+    return next((code for kind, code in _CODES.items() if isinstance(error, kind)), ExitCode.USAGE)
+
+
+# Parameters whose option is not simply their name with dashes.
+_OPTIONS = {"n_chains": "--chains", "n_clusters": "--clusters", "n_rounds": "--rounds", "n_steps": "--steps"}
+_OPTIONS |= {"random_state": "--seed"}
+
+
+def in_words_of_commands(error: errors.RecoupError) -> str:
+    """What an error says, with options and commands instead of parameters and calls."""
+    return error.worded(_spelled)
+
+
+def _spelled(part: object) -> str:
+    match part:
+        case errors.Call():
+            return part.command
+        case errors.Argument():
+            option = _OPTIONS.get(part.name, f"--{part.name.replace('_', '-')}")
+            value = (part.value or "").strip("'\"")
+            return option if value in ("", "True") else f"{option} {value}"
+        case _:
+            return str(part)
 
 
 # ---- a result for machines ----
-
-
 def print_json(value: object) -> None:
     """Print a result for machines."""
     sys.stdout.write(json_text(value))
 
 
 def json_text(value: object) -> str:
-    r"""A value as JSON that every reader accepts: a number that is not finite becomes null.
-
-    >>> json_text({"r_hat": float("nan")})
-    '{\n  "r_hat": null\n}\n'
-    """
+    """A value as JSON that every reader accepts: a number that is not finite becomes null."""
     return json.dumps(_finite(value), indent=2, allow_nan=False) + "\n"
 
 
@@ -64,24 +138,11 @@ def csv_text(header: Sequence[str], rows: Sequence[Sequence[float]], *, comment:
     out = io.StringIO()
     if comment:
         out.write(f"# {comment}\n")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([[repr(float(v)) for v in row] for row in rows])
+    csv.writer(out, lineterminator="\n").writerows([header, *([repr(float(v)) for v in row] for row in rows)])
     return out.getvalue()
 
 
 # ---- a result for people ----
-
-
-def counted(n: int, thing: str) -> str:
-    """A number of things in words.
-
-    >>> counted(1, "round"), counted(2, "round")
-    ('1 round', '2 rounds')
-    """
-    return f"{n} {thing}" if n == 1 else f"{n:,} {thing}s"
-
-
 def numbers(values: Iterable[float | None]) -> list[str]:
     """Numbers as cells of a table; a dash where there is none."""
     return ["-" if v is None else f"{v:.6g}" for v in values]
@@ -109,7 +170,7 @@ def print_table(
         fixed = not wrap or position < len(header) - 1
         table.add_column(Text(name), justify="left" if position < left else "right", no_wrap=fixed)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*map(Text, row))
     # A number that is cut is worse than a line that is long, so the table gets the width that it needs.
     widest = Console(width=100_000)
     needed = Measurement.get(widest, widest.options, table)
@@ -122,19 +183,8 @@ def print_table(
     console.print(table)
 
 
-def print_centers(title: str, columns: Sequence[str], centers: Array) -> None:
-    """Print centres, one row per cluster."""
-    print_table(title, ["cluster", *columns], [[str(k), *numbers(center)] for k, center in enumerate(centers)])
-
-
 def print_named(
-    title: str,
-    corner: str,
-    names: Sequence[str],
-    columns: Sequence[str],
-    values: Iterable[Iterable[float]],
-    *,
-    note: str,
+    title: str, corner: str, names: Iterable[str], columns: Sequence[str], values: Iterable[Iterable[float]], note: str
 ) -> None:
     """Print an answer whose rows have names, and what a reader of it has to know."""
     print_table(title, [corner, *columns], [[name, *numbers(row)] for name, row in zip(names, values, strict=True)])
@@ -154,8 +204,6 @@ def print_rounds(title: str, rounds: Sequence[Mapping[str, Any]], *more: str) ->
 
 
 # ---- what is not the result ----
-
-
 def say(text: str) -> None:
     """Tell people something that is not the result."""
     sys.stderr.write(text + "\n")
@@ -193,12 +241,75 @@ def privacy_sentence(privacy: Mapping[str, Any]) -> str:
         bounds[_MOST_BOUNDS - 1 :] = [f"and {len(bounds) - _MOST_BOUNDS + 1} more columns"]
     laws = " and ".join(law.capitalize() for law in privacy["mechanism"].split(" and "))
     promise = ". With secure noise it would be" if privacy["noise"] == "simulated" else ""
-    neighbours = _NEIGHBOURS.get(privacy["neighbours"], privacy["neighbours"])
-    dialect = privacy["csv_dialect"]
-    unit = privacy["unit"] if dialect is None else f"{privacy['unit']} ({dialect}: {CSV_MEANING[dialect]})"
+    dialect, unit = privacy["csv_dialect"], privacy["unit"]
+    if dialect is not None:
+        unit += f" ({dialect}: {CSV_MEANING[dialect]})"
     return (
         f"{statement}{promise}: epsilon = {privacy['epsilon']:g}, delta = {privacy['delta']:g}, for "
-        f"{neighbours} {unit}; {laws} noise{'' if promise else ', ' + privacy['noise']}; domain "
-        f"{privacy['domain']}; declared bounds: {', '.join(bounds)}; Recoup {privacy['version']}."
+        f"{_NEIGHBOURS.get(privacy['neighbours'], privacy['neighbours'])} {unit}; {laws} noise"
+        f"{'' if promise else ', ' + privacy['noise']}; domain {privacy['domain']}; declared bounds: "
+        f"{', '.join(bounds)}; Recoup {privacy['version']}."
         + (f" Counted {privacy['counted']}." if "counted" in privacy else "")
     )
+
+
+class Progress:
+    """Says on standard error which round is at work, once the work has proved slow.
+
+    Without a number of rounds it says only that something is being done. With `at_most` there may be fewer, which later
+    rounds decide; with "percent" as unit only the percentage is shown.
+    """
+
+    def __init__(self, n_rounds: int | None = None, *, at_most: bool = False, unit: str = "round") -> None:
+        self._unit, self._of = unit, "of at most" if at_most else "of"
+        self._n_rounds, self._n_finished, self._shown = n_rounds, 0, ""
+        self._lock, self._slow, self._over = threading.Lock(), False, False
+        self._timer = threading.Timer(_QUIET_SECONDS, self._wake)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        """Start to wait."""
+        self._timer.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Say that all is done, then clear the line on a terminal."""
+        self._timer.cancel()
+        with self._lock:
+            # The rounds that were made were all, where there could have been more.
+            if kind is None and self._unit == "round" and 0 < self._n_finished < (self._n_rounds or 0):
+                self._n_rounds, self._of = self._n_finished, "of"
+                self._show()
+            self._over = True
+            if self._shown and sys.stderr.isatty():
+                sys.stderr.write("\r" + " " * len(self._shown) + "\r")
+                sys.stderr.flush()
+
+    def finished(self, n_rounds: int) -> None:
+        """Note how many rounds are finished."""
+        with self._lock:
+            self._n_finished = n_rounds
+            self._show()
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._slow = True
+            self._show()
+
+    def _show(self) -> None:
+        if not self._slow or self._over:
+            return
+        text, on_terminal = "working ...", sys.stderr.isatty()
+        # A percentage that nobody has moved says less than that something is being done.
+        if self._n_rounds is not None and (self._n_finished or self._unit == "round"):
+            at, finished = min(self._n_finished + 1, self._n_rounds), min(self._n_finished, self._n_rounds)
+            percentage = f"{100 * finished // self._n_rounds}%"
+            text = percentage if self._unit == "percent" else f"round {at} {self._of} {self._n_rounds}, {percentage}"
+            if on_terminal:
+                filled = _BAR_WIDTH * finished // self._n_rounds
+                text = f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {text}"
+        if text != self._shown:
+            # A shorter text must cover a longer one.
+            sys.stderr.write(f"\r{text.ljust(len(self._shown))}" if on_terminal else f"{text}\n")
+            sys.stderr.flush()
+            self._shown = text

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
 import typer
 
@@ -28,43 +28,46 @@ _USED, _LEFT_OUT = ("number", "integer", "boolean"), ("text", "date")
 
 
 # ---- a file ----
+class _Decimal(float):
+    """A decimal that keeps how it was written: 0.1 is one tenth, not the float next to it."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Self:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
 
 
-class _Decimal(str):
-    """A decimal as it was written: 0.1 is one tenth, not the float next to it."""
-
-    __slots__ = ()
-
-
-def _read_file(path: Path, what: str, number: type, error: type[ParameterError]) -> Any:
-    """What a TOML or JSON file holds, which may be of any kind; decimals become the type that is named."""
+def _read_file(path: Path, what: str, error: type[ParameterError]) -> Any:
+    """What a TOML or JSON file holds, which may be of any kind."""
+    what = f"{what} {str(path)!r}"
     try:
         if path.stat().st_size > _LARGEST_FILE:
-            raise error(f"the {what} {str(path)!r} is larger than {_LARGEST_FILE >> 20} MB: it is another file.")
-        text = path.read_text(encoding="utf-8")
-        problem = ""
+            raise error(f"the {what} is larger than {_LARGEST_FILE >> 20} MB: it is another file.")
+        text: str | None = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        problem = "is not there"
-    except OSError as refused:
-        problem = f"cannot be read: {refused.strerror}"
+        raise error(f"the {what} is not there.") from None
+    except OSError as refused:  # which decides on the exit code
+        raise error(f"the {what} cannot be read: {refused.strerror}.") from None
     except UnicodeDecodeError:
-        problem = "is not a text file"
-    if problem:
+        text = None
+    if text is None:
         # Not in the handler, where the error would keep the one that it replaces, and with it the whole file.
-        raise error(f"the {what} {str(path)!r} {problem}.")
-    return _read_text(text, path.suffix.lower(), f"{what} {str(path)!r}", number, error)
+        raise error(f"the {what} is not a text file.")
+    return _read_text(text, path.suffix.lower(), what, error)
 
 
-def _read_text(text: str, suffix: str, what: str, number: Any, error: type[ParameterError]) -> Any:
+def _read_text(text: str, suffix: str, what: str, error: type[ParameterError]) -> Any:
     try:
         if suffix == ".json":
-            return json.loads(text, object_pairs_hook=unique_names, parse_float=number)
+            return json.loads(text, object_pairs_hook=unique_names, parse_float=_Decimal)
         import tomllib
 
         # The parser takes time by the square of the parts of a dotted name.
         if max(line.count(".") for line in text.split("\n")) > _MOST_DOTS:
             raise ValueError("a line holds too many dots")
-        return tomllib.loads(text, parse_float=number)
+        return tomllib.loads(text, parse_float=_Decimal)
     except TwiceError as twice:
         problem = f"names {str(twice)!r} twice: declare it once"
     except (ValueError, RecursionError) as malformed:
@@ -73,8 +76,6 @@ def _read_text(text: str, suffix: str, what: str, number: Any, error: type[Param
 
 
 # ---- bounds ----
-
-
 class Declared(NamedTuple):
     """The columns to use: bounds of each, in the order given, and units of those that have one."""
 
@@ -83,19 +84,15 @@ class Declared(NamedTuple):
 
     def header(self) -> list[str]:
         """The columns' names with their units; a name that ends with its unit is left as it is."""
-        return [_with_unit(name, self.units.get(name)) for name in self.bounds]
-
-
-def _with_unit(name: str, unit: str | None) -> str:
-    return name if unit is None or name.rstrip().endswith(f"({unit})") else f"{name} ({unit})"
+        columns = [(name, f"({self.units[name]})" if name in self.units else "") for name in self.bounds]
+        return [name if name.rstrip().endswith(unit) else f"{name} {unit}" for name, unit in columns]
 
 
 def read_columns(text: str | None) -> Declared:
     """Read what was given as bounds; whether low is below high is the domain's to check.
 
-    Args:
-        text: `age=17:90,hours=1:99`; or the path of a TOML or JSON file that holds `age = [17, 90]`, or a table
-            `[columns.age]` with `low`, `high`, and optionally `unit` and `type`; or such JSON itself.
+    They are `age=17:90,hours=1:99`; or the path of a TOML or JSON file that holds `age = [17, 90]`, or a table
+    `[columns.age]` with `low`, `high`, and optionally `unit` and `type`; or such JSON itself.
     """
     if text is None or not text.strip():
         raise MissingBoundsError(
@@ -103,18 +100,18 @@ def read_columns(text: str | None) -> Declared:
             f"knowledge, such as --bounds {_FORM}; do not compute them from the data, that would leak it."
         )
     if text.lstrip().startswith("{"):
-        return _bounds_of_value(_read_text(text, ".json", "bounds", float, BoundsError), "the bounds")
+        return _bounds_of_value(_read_text(text, ".json", "bounds", BoundsError), "the bounds")
     if "=" in text and not text.lower().endswith(_SUFFIXES):
-        return Declared(_bounds_of_text(text), {})
+        return _bounds_of_text(text)
     path = Path(text)
     if path.suffix.lower() not in _SUFFIXES:
         raise BoundsError(f"bounds {text!r} are neither of the form {_FORM} nor a .toml or .json file.")
     if not os.path.exists(text):  # unlike the method of a path, for any text
         raise BoundsError(f"bounds {text!r}: there is no such file, and it is not of the form {_FORM} either.")
-    return _bounds_of_value(_read_file(path, "bounds file", float, BoundsError), f"the bounds file {text!r}")
+    return _bounds_of_value(_read_file(path, "bounds file", BoundsError), f"the bounds file {text!r}")
 
 
-def _bounds_of_text(text: str) -> dict[str, tuple[float, float]]:
+def _bounds_of_text(text: str) -> Declared:
     bounds: dict[str, tuple[float, float]] = {}
     for part in text.split(","):
         name, equals, ends = part.rpartition("=")
@@ -132,7 +129,7 @@ def _bounds_of_text(text: str) -> dict[str, tuple[float, float]]:
             bounds[name] = (float(low), float(high))
         except ValueError:
             raise BoundsError(f"bounds of {name!r}: {ends.strip()!r} is not low:high in numbers.") from None
-    return bounds
+    return Declared(bounds, {})
 
 
 def _bounds_of_value(value: Any, where: str) -> Declared:
@@ -143,10 +140,7 @@ def _bounds_of_value(value: Any, where: str) -> Declared:
     declared = Declared({}, {})
     for name, column in value.items():
         _check_name(name)
-        if isinstance(column, Mapping):
-            _add_column(declared, name, column)
-        else:
-            declared.bounds[name] = _pair(name, column)
+        _add_column(declared, name, column)
     if not declared.bounds:
         raise MissingBoundsError(f"{where} declares no column of numbers: give at least one.")
     return declared
@@ -160,71 +154,64 @@ def _check_name(name: str) -> None:
         raise BoundsError(f"bounds of {name!r}: the name holds bytes that are not text.") from None
 
 
-def _add_column(declared: Declared, name: str, column: Mapping[str, Any]) -> None:
+def _add_column(declared: Declared, name: str, column: Any) -> None:
+    """Add a column that is a pair of numbers, or a table of fields."""
+
     def refused(why: str) -> BoundsError:
         return BoundsError(f"bounds of {name!r}: {why}")
 
-    unknown = [field for field in column if field not in _FIELDS]
-    if unknown:
-        raise refused(f"there is no {unknown[0]!r}; known are {', '.join(_FIELDS)}.")
-    kind, unit = column.get("type", "number"), column.get("unit")
-    if kind not in _USED + _LEFT_OUT:
-        raise refused(f"type must be one of {', '.join(_USED + _LEFT_OUT)}.")
-    if unit is not None and not isinstance(unit, str):
-        raise refused('unit must be text, such as "years".')
-    if kind in _LEFT_OUT:
-        if "low" in column or "high" in column:
-            raise refused(f"a column of type {kind} is left out and has no bounds.")
-        return
-    given = ({"low": 0, "high": 1} if kind == "boolean" else {}) | dict(column)
-    if "low" not in given or "high" not in given:
-        raise refused("give both low and high.")
-    pair = _pair(name, [given["low"], given["high"]])
-    if kind == "integer" and not all(end.is_integer() for end in pair):
+    kind, unit, ends = "number", None, column
+    if isinstance(column, Mapping):
+        if unknown := [field for field in column if field not in _FIELDS]:
+            raise refused(f"there is no {unknown[0]!r}; known are {', '.join(_FIELDS)}.")
+        kind, unit = column.get("type", "number"), column.get("unit")
+        if kind not in _USED + _LEFT_OUT:
+            raise refused(f"type must be one of {', '.join(_USED + _LEFT_OUT)}.")
+        if unit is not None and not isinstance(unit, str):
+            raise refused('unit must be text, such as "years".')
+        if kind in _LEFT_OUT:
+            if "low" in column or "high" in column:
+                raise refused(f"a column of type {kind} is left out and has no bounds.")
+            return
+        given = ({"low": 0, "high": 1} if kind == "boolean" else {}) | dict(column)
+        if "low" not in given or "high" not in given:
+            raise refused("give both low and high.")
+        ends = [given["low"], given["high"]]
+    numbers = isinstance(ends, list) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in ends)
+    if not isinstance(ends, list) or len(ends) != 2 or not numbers:
+        raise refused("give a pair of numbers, [low, high].")
+    try:
+        low, high = map(float, ends)
+    except OverflowError:
+        raise refused("both must be finite.") from None
+    if kind == "integer" and not (low.is_integer() and high.is_integer()):
         raise refused("those of an integer must be whole numbers.")
-    declared.bounds[name] = pair
+    declared.bounds[name] = low, high
     if unit:
         declared.units[name] = unit
 
 
-def _pair(name: str, value: object) -> tuple[float, float]:
-    numbers = isinstance(value, list) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in value)
-    if not isinstance(value, list) or len(value) != 2 or not numbers:
-        raise BoundsError(f"bounds of {name!r}: give a pair of numbers, [low, high].")
-    try:
-        return float(value[0]), float(value[1])
-    except OverflowError:
-        raise BoundsError(f"bounds of {name!r}: both must be finite.") from None
-
-
 # ---- a run in a file, below what is typed on the command line ----
-
-
 def _use(context: typer.Context, path: Path | None) -> Path | None:
     if path is not None and not context.resilient_parsing:
         context.default_map = read_config(path, context.command.params)
     return path
 
 
+_CONFIG_HELP = "Read options from this TOML or JSON file; what is typed goes before."
 ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        help="Read options from this TOML or JSON file; what is typed goes before.",
-        metavar="FILE",
-        callback=_use,
-        is_eager=True,
-    ),
+    Path | None, typer.Option("--config", help=_CONFIG_HELP, metavar="FILE", callback=_use, is_eager=True)
 ]
 
 
 def read_config(path: Path, parameters: list[Any]) -> dict[str, Any]:
     """Read the options of a command from a file, as values by the names of its parameters, as they would be typed."""
+    what = f"the config file {str(path)!r}"
     if path.suffix.lower() not in _SUFFIXES:
-        raise ParameterError(f"the config file {str(path)!r} must end in .toml or .json.")
-    value = _read_file(path, "config file", _Decimal, ParameterError)
+        raise ParameterError(f"{what} must end in .toml or .json.")
+    value = _read_file(path, "config file", ParameterError)
     if not isinstance(value, Mapping):
-        raise ParameterError(f"the config file {str(path)!r} must hold names and values.")
+        raise ParameterError(f"{what} must hold names and values.")
     known = {key: parameter for parameter in parameters if (key := key_of(parameter)) not in ("config", "help")}
     options: dict[str, Any] = {}
     for name, item in value.items():
@@ -232,18 +219,15 @@ def read_config(path: Path, parameters: list[Any]) -> dict[str, Any]:
         if key not in known:
             close = difflib.get_close_matches(key, known, n=1)
             meant = f" Did you mean {close[0]!r}?" if close else ""
-            raise ParameterError(
-                f"the config file {str(path)!r} has an unknown name {name!r}.{meant} Known are {', '.join(known)}."
-            )
+            raise ParameterError(f"{what} has an unknown name {name!r}.{meant} Known are {', '.join(known)}.")
         parameter = known[key]
         if parameter.name in options:
-            raise ParameterError(f"the config file {str(path)!r} names {key!r} twice: declare it once.")
-        where, is_switch = f"{name!r} in the config file {str(path)!r}", getattr(parameter, "is_flag", False)
-        if getattr(parameter, "nargs", 1) == -1:  # one or several of the same kind
-            items = item if isinstance(item, list) and item else [item]
-            options[parameter.name] = [_as_typed(where, key, each, is_switch=is_switch) for each in items]
-        else:
-            options[parameter.name] = _as_typed(where, key, item, is_switch=is_switch)
+            raise ParameterError(f"{what} names {key!r} twice: declare it once.")
+        several = getattr(parameter, "nargs", 1) == -1  # of the same kind
+        items = item if several and isinstance(item, list) and item else [item]
+        is_switch = getattr(parameter, "is_flag", False)
+        typed = [_as_typed(f"{name!r} in {what}", key, each, is_switch=is_switch) for each in items]
+        options[parameter.name] = typed if several else typed[0]
     return options
 
 
@@ -260,17 +244,9 @@ def _as_typed(where: str, key: str, item: Any, *, is_switch: bool) -> Any:
         return item
     if key == "bounds" and isinstance(item, Mapping):
         try:
-            return json.dumps(_with_floats(item), default=str)
+            return json.dumps(item, default=str)
         except RecursionError:
             raise ParameterError(f"{where} nests too deeply.") from None
-    if not isinstance(item, str | int):
+    if not isinstance(item, str | int | _Decimal):
         raise ParameterError(f"{where} must be a number or text.")
-    return str(item)
-
-
-def _with_floats(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _with_floats(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_with_floats(item) for item in value]
-    return float(value) if isinstance(value, _Decimal) else value
+    return item.text if isinstance(item, _Decimal) else str(item)

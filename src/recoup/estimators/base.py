@@ -159,8 +159,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             intervals: whether to compute them, which takes a few seconds.
             title: of the page; it is public.
         """
-        from recoup.report.page import model_content
-        from recoup.report.write import write_page, write_report
+        from recoup.report.write import model_content, write_page, write_report
 
         check_is_fitted(self)
         if self.transcript_ is None:  # of a rival, which released centres alone

@@ -14,7 +14,7 @@ from recoup.algorithms.base import Algorithm
 from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width, plan_components
 from recoup.algorithms.registry import choices
 from recoup.domain import Domain
-from recoup.errors import DataError, ParameterError
+from recoup.errors import Argument, DataError, ParameterError
 from recoup.estimators.base import PrivateEstimator
 from recoup.maxent.sizes import WeightedPoints
 from recoup.privacy.ledger import Ledger
@@ -100,7 +100,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         choice(self.algorithm, "algorithm", ("auto", *choices("components")))
         n_rounds = 6 if self.n_rounds == "auto" else whole_number(self.n_rounds, "n_rounds")
         if self.algorithm == "covariance" and self.n_rounds != "auto":
-            raise ParameterError('the covariance is asked for in one round: leave n_rounds="auto".')
+            raise ParameterError("the covariance is asked for in one round: leave out ", Argument("n_rounds"), ".")
         chosen = self.algorithm
         if chosen == "auto":
             mechanism: Any = "gaussian" if as_fraction(self.delta, "delta", allow_zero=True) else "laplace"

@@ -18,7 +18,7 @@ from recoup.algorithms.registry import choices, clustering_named
 from recoup.curator.rivals import RIVALS, rival_of
 from recoup.curator.rivals.base import release_model
 from recoup.domain import Domain
-from recoup.errors import ParameterError
+from recoup.errors import Argument, ParameterError
 from recoup.estimators.base import PrivateEstimator
 from recoup.inference.infer import METHODS
 from recoup.inference.intervals import Intervals, intervals
@@ -123,10 +123,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         n_rounds = None if self.n_rounds == "auto" else whole_number(self.n_rounds, "n_rounds")
         rival = rival_of(self.algorithm, self.n_clusters, n_rounds)
         if self.postprocess not in ("auto", "none"):
-            raise ParameterError(
-                f"{self.algorithm} releases centres alone, so postprocess={self.postprocess!r} has nothing to read: "
-                'leave postprocess="auto".'
-            )
+            unused = f"{self.algorithm} releases centres alone, so there is nothing to infer from: leave out "
+            raise ParameterError(unused, Argument("postprocess"), ".")
         if keeps_transcript:
             raise ParameterError(f"{self.algorithm} releases no transcript: none can be saved or resumed.")
         opened = self._open(X)
@@ -149,10 +147,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def _algorithm(self, records: Domain) -> Algorithm:
         choice(self.algorithm, "algorithm", ("auto", *choices("kmeans"), *RIVALS))
         if self.algorithm not in ("auto", "lloyd") and self.postprocess == "consistency":
-            raise ParameterError(
-                f'postprocess={self.postprocess!r} reads DP-KMEANS only: use algorithm="lloyd" with it.',
-                parameter="postprocess",
-            )
+            asked, needed = Argument("postprocess", repr(self.postprocess)), Argument("algorithm", '"lloyd"')
+            raise ParameterError(asked, " reads DP-KMEANS only: use ", needed, " with it.")
         name = "lloyd" if self.algorithm == "auto" and self.postprocess in _OF_LLOYD else self.algorithm
         entry, rounds = clustering_named(name, None if self.n_rounds == "auto" else self.n_rounds)
         return entry.kind(n_clusters=self.n_clusters, **rounds)  # type: ignore[call-arg]

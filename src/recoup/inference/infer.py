@@ -16,7 +16,7 @@ import numpy as np
 
 from recoup._random import generator
 from recoup._validate import choice, positive_number, whole_number
-from recoup.errors import ParameterError, PostprocessDeclined
+from recoup.errors import Argument, ParameterError, PostprocessDeclined
 from recoup.inference.diagnostics import Diagnostics, residuals_of
 from recoup.inference.evidence import Evidence, evidence_of, reasons_against
 from recoup.inference.inferred import InferredDataset
@@ -159,7 +159,8 @@ def _dataset(evidence: Evidence, method: str, fit: Fit) -> InferredDataset:
 def _consistency(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> Fit:
     clock = time.perf_counter()
     if not evidence.one_law:
-        raise ParameterError("consistency reads rounds with noise of one law only: use method='maxent'.")
+        instead = Argument("method", "'maxent'")
+        raise ParameterError("consistency reads rounds with noise of one law only: use ", instead, ".")
     cells, _, report = made_consistent(voronoi_cells_of(evidence.rounds), evidence.context)
     means = cells[-1].means(evidence.context)
     return Fit(means, cells[-1].counts, {"consistency": time.perf_counter() - clock}, report._asdict())
@@ -205,8 +206,9 @@ def by_algorithms(evidence: Evidence, rng: np.random.Generator, *, n_points: int
     counted = (block.total is not None for r in rounds for block in r.query.sensitivity(context.domain).blocks)
     if rounds and context.n_records is None and not any(counted):
         raise ParameterError(
-            "no round counts the records, so how many there are cannot be inferred: release with n_records=, or let a "
-            "query count them in a block whose contributions add up to 1."
+            "no round counts the records, so how many there are cannot be inferred: release with ",
+            Argument("n_records"),
+            ", or let a query count them in a block whose contributions add up to 1.",
         )
     n_rows = sum(answered.query.size for answered in rounds)
     total = total_of(context, rounds)

@@ -16,7 +16,7 @@ from recoup.algorithms.base import ImportedAlgorithm
 from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.domain import Domain
-from recoup.errors import ParameterError, UnreadableFileError
+from recoup.errors import Argument, ParameterError, UnreadableFileError
 from recoup.inference.diagnostics import Diagnostics
 from recoup.inference.verdict import Verdict
 from recoup.privacy.statement import PrivacyStatement
@@ -182,7 +182,7 @@ def refit(
     if not algorithm.has_centers:
         clusterings = f"for clusterings, and this is a transcript of {algorithm.type_name}."
         if n_clusters is not None:
-            raise ParameterError(f"n_clusters is {clusterings}")
+            raise ParameterError(Argument("n_clusters"), f" is {clusterings}")
         if average_last != 1 or n_restarts is not None:
             raise ParameterError(f"average_last and n_restarts are {clusterings}")
         rng = generator(random_state)

@@ -27,6 +27,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 from recoup._files import appearing
 from recoup.errors import (
     BudgetExceededError,
+    Call,
     ContinuationError,
     LedgerError,
     LedgerUnitError,
@@ -119,7 +120,8 @@ class Ledger:
             with appearing(target) as temporary, transaction(File(temporary, timeout)) as connection:
                 ledger_file.create(connection, budget, unit)
         except FileExistsError:
-            raise LedgerError(f"{target} exists already. Open it with Ledger(path), or choose another name.") from None
+            look = Call("Open it with Ledger(path)", "Look at it with recoup ledger show")
+            raise LedgerError(f"{target} exists already. ", look, ", or choose another name.") from None
         except OSError as error:
             raise LedgerError(f"{target} cannot be created: {error.strerror}.") from None
         return cls(path, timeout=timeout)

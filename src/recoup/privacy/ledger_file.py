@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, cast
 
-from recoup.errors import LedgerError, LedgerFormatError, LedgerLockedError, ParameterError
+from recoup.errors import Call, LedgerError, LedgerFormatError, LedgerLockedError, ParameterError
 from recoup.privacy.ledger_rules import Budget, State, Totals
 from recoup.privacy.price import Measure, Price
 from recoup.privacy.statement import Unit
@@ -74,9 +74,9 @@ class File:
         if os.path.isdir(self.path):
             raise LedgerFormatError(f"{self.name} is a folder, not a ledger.")
         if not os.path.exists(self.path):
-            raise LedgerError(
-                f'There is no ledger {self.name}. Make one with Ledger.create("{self.path.name}", epsilon=3).'
-            )
+            file = self.path.name
+            make = Call(f'Ledger.create("{file}", epsilon=3)', f"recoup ledger create {file} --epsilon 3")
+            raise LedgerError(f"There is no ledger {self.name}. Make one with ", make, ".")
         try:
             # mode=rw never creates; closing without a commit rolls back.
             uri = f"{self.path.as_uri()}?mode=rw"
@@ -134,8 +134,9 @@ def _raise_typed(error: sqlite3.Error, name: str, timeout: float) -> NoReturn:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         raise LedgerLockedError(
-            f"Another process has held the ledger {name} for more than {timeout:g} s. Nothing was charged. Try again, "
-            "or give a longer timeout."
+            f"Another process has held the ledger {name} for more than {timeout:g} s. Nothing was charged. Try again",
+            Call(", or give a longer timeout", ""),
+            ".",
         ) from error
     # SQLITE_ERROR is a table or column that is not there: our statements themselves are right.
     if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
@@ -268,7 +269,8 @@ def _make_tables(connection: sqlite3.Connection, version: int) -> None:
 def _check_tables(connection: sqlite3.Connection, name: str) -> int:
     """Refuse what is not a ledger of a known version, with our tables alone."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
-        raise LedgerFormatError(f"{name} is not a Recoup ledger. Check the path, or make one with Ledger.create.")
+        make = Call("Ledger.create", "recoup ledger create")
+        raise LedgerFormatError(f"{name} is not a Recoup ledger. Check the path, or make one with ", make, ".")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if not 1 <= version <= VERSION:
         raise LedgerFormatError(

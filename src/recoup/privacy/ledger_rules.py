@@ -26,7 +26,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
-from recoup.errors import BudgetError, LedgerUnitError, ParameterError
+from recoup.errors import Argument, BudgetError, Call, LedgerUnitError, ParameterError
 from recoup.privacy.price import Amount, Price, as_fraction, epsilon_of_rho, rho_of
 from recoup.privacy.statement import Unit
 
@@ -128,7 +128,9 @@ class State(NamedTuple):
             if price.measure == "zcdp" and self.budget.delta == 0:
                 raise BudgetError(
                     "This ledger has delta = 0 and takes pure charges only. For zCDP (Gaussian noise) create the "
-                    "ledger with a delta: Ledger.create(path, epsilon=3, delta=1e-6)."
+                    "ledger with a delta: ",
+                    _create(delta="1e-6"),
+                    ".",
                 )
             totals = totals.plus(unit.price(price, priced))
         spent = self.spent if totals == self.totals else totals.spent(self.budget)
@@ -139,7 +141,9 @@ class State(NamedTuple):
             raise LedgerUnitError(
                 f"{name} was made by an earlier version of Recoup and does not say for whom it counts: one record, or "
                 "several of one person. Nothing was charged. Declare once the smallest number of records per person "
-                "that any of its releases had: Ledger(path).declare(records_per_person=1)."
+                "that any of its releases had: ",
+                Call("Ledger(path).declare(records_per_person=1)", "recoup ledger declare PATH --records-per-person 1"),
+                ".",
             )
         if not isinstance(priced, Unit):
             raise ParameterError(f"unit is a {type(priced).__name__}: give a recoup.privacy.statement.Unit.")
@@ -148,17 +152,25 @@ class State(NamedTuple):
             raise LedgerUnitError(
                 f"{name} counts what is lost by {unit}, and the release is for {priced}: lines and records are not "
                 "alike, and neither can be converted. Nothing was charged. Keep a ledger for each (one that is made "
-                "without records_per_person takes the unit of its first release), or read the file in the dialect of "
-                "the releases before."
+                "without ",
+                Argument("records_per_person"),
+                " takes the unit of its first release), or read the file in the dialect of the releases before.",
             )
         if not unit.covers(priced):
             raise LedgerUnitError(
                 f"{name} counts what is lost by {unit}, and the release is for {priced}: what was charged before would "
-                "be worth more to such a person. Nothing was charged. Make a ledger for this unit with "
-                f"Ledger.create(path, epsilon=3, records_per_person={priced.records_per_person}) and charge to it "
-                'what was charged here ("When a ledger refuses" in the documentation says how).'
+                "be worth more to such a person. Nothing was charged. Make a ledger for this unit with ",
+                _create(records_per_person=str(priced.records_per_person)),
+                ' and charge to it what was charged here ("When a ledger refuses" in the documentation says how).',
             )
         return unit
+
+
+def _create(**more: str) -> Call:
+    """How to make a ledger with this besides a budget."""
+    python = "".join(f", {name}={value}" for name, value in more.items())
+    command = "".join(f" --{name.replace('_', '-')} {value}" for name, value in more.items())
+    return Call(f"Ledger.create(path, epsilon=3{python})", f"recoup ledger create PATH --epsilon 3{command}")
 
 
 def bounded(total: Fraction) -> Fraction:

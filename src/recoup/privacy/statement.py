@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NoReturn
 
 from recoup._validate import LARGEST, whole_number
 from recoup.domain import DOMAINS
-from recoup.errors import ParameterError
+from recoup.errors import Argument, ParameterError
 from recoup.privacy.price import Measure, Price, as_fraction, rounded_up
 
 _MOST_RECORDS: Final = 2**20
@@ -66,8 +66,8 @@ class Unit:
         name = "records_per_person"
         object.__setattr__(self, name, whole_number(self.records_per_person, name, high=LARGEST))
         if self.records_per_person > _MOST_RECORDS:
-            many = f"{name}={self.records_per_person}"
-            raise ParameterError(f"{many}: at most {_MOST_RECORDS} is supported.", parameter=name)
+            many = Argument(name, str(self.records_per_person))
+            raise ParameterError(many, f": at most {_MOST_RECORDS} is supported.")
 
     def __str__(self) -> str:
         some = self.records_per_person

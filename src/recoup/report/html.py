@@ -13,8 +13,6 @@ from html import escape
 from importlib import resources
 from math import ceil, floor, isfinite, log10
 
-import numpy as np
-
 from recoup.version import __version__
 
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
@@ -43,22 +41,14 @@ def element(name: str, /, *children: object, **attributes: object) -> Markup:
 
 
 def join(*children: object) -> Markup:
-    """Markup one after the other.
+    """Markup one after the other; lists are gone through."""
 
-    >>> join("1 < 2, ", element("b", 3), None)
-    '1 &lt; 2, <b>3</b>'
-    """
-    return Markup("".join(_child(child) for child in children))
+    def written(child: object) -> str:
+        if isinstance(child, list | tuple):
+            return join(*child)
+        return child if isinstance(child, Markup) else "" if child is None else escape(str(child), quote=True)
 
-
-def _child(child: object) -> str:
-    if child is None:
-        return ""
-    if isinstance(child, Markup):
-        return child
-    if isinstance(child, list | tuple):
-        return join(*child)
-    return escape(str(child), quote=True)
+    return Markup("".join(map(written, children)))
 
 
 def _attribute(key: str, value: object) -> str:
@@ -70,8 +60,6 @@ def _attribute(key: str, value: object) -> str:
 
 
 # ---- documents and their parts ----
-
-
 def template_file(name: str) -> str:
     """One of the files that pages are made of."""
     return resources.files("recoup.report").joinpath("template", name).read_text(encoding="utf-8")
@@ -136,39 +124,33 @@ def legend(items: Sequence[Sequence[object]]) -> Markup:
 
 
 # ---- charts ----
-
-
 def track(*marks: Markup, class_: str = "") -> Markup:
     """A horizontal scale to put marks on; readers of the screen get the numbers beside it instead."""
     return element("span", *marks, class_=f"track {class_}".strip(), aria_hidden="true")
 
 
 def band(kind: str, start: float, stop: float) -> Markup:
-    """A stretch of a track, in parts of its width.
-
-    >>> band("whole", 0.25, 0.5)
-    '<span class="band whole" style="left:25.00%;width:25.00%"></span>'
-    """
-    start, stop = (float(np.clip(v, 0.0, 1.0)) for v in (start, stop))
+    """A stretch of a track, in parts of its width."""
+    start, stop = (min(max(end, 0.0), 1.0) for end in (start, stop))
     width = max(stop - start, 0.0)
     return element("span", class_=f"band {kind}", style=f"left:{100 * start:.2f}%;width:{100 * width:.2f}%")
 
 
 def mark(kind: str, at: float) -> Markup:
     """A point of a track, in parts of its width."""
-    return element("span", class_=f"mark {kind}", style=f"left:{100 * float(np.clip(at, 0.0, 1.0)):.2f}%")
+    return element("span", class_=f"mark {kind}", style=f"left:{100 * min(max(at, 0.0), 1.0):.2f}%")
 
 
-def scale_row(name: str, what: str, value: str, scale: Markup, words: str) -> Markup:
-    """A line of a list of tracks: what it is about, its number, the track, and what it says in words."""
-    return element(
-        "li",
-        element("span", name, class_="name"),
-        element("span", what, class_="what"),
-        element("span", value, class_="value"),
-        scale,
-        element("small", words, class_="spread"),
-    )
+def tracks(items: Sequence[tuple[Markup, str]]) -> Markup:
+    """What the marks of tracks mean."""
+    return legend([(track(key), words) for key, words in items])
+
+
+def scale_row(name: str, what: str | None, value: object, marks: Sequence[Markup], words: str) -> Markup:
+    """A line of a list of tracks: what it is about, its number, the marks of its track, and what it says in words."""
+    texts = {"name": name, "what": what, "value": value}
+    parts = [element("span", text, class_=kind) for kind, text in texts.items() if text is not None]
+    return element("li", *parts, track(*marks), element("small", words, class_="spread"))
 
 
 def line_chart(
@@ -186,14 +168,20 @@ def line_chart(
 
     A band is given as x, lower and upper end; points as x, y and a class. Two labels along the bottom stay inside.
     """
+
+    def height(place: float) -> str:
+        return f"{100 * (1 - place):.2f}"
+
+    def places(line: Sequence[tuple[float, float]]) -> str:
+        return " ".join(f"{100 * x:.2f},{height(y)}" for x, y in line)
+
     shapes = []
     if band_between:
         upper = [(x, high) for x, _, high in band_between]
         lower = [(x, low) for x, low, _ in reversed(band_between)]
-        shapes.append(element("polygon", class_="area", points=_points([*upper, *lower])))
-    shapes += [element("line", class_="grid", x1=0, x2=100, y1=_y(at), y2=_y(at)) for at, _ in y_labels]
-    for position, line in enumerate(lines):
-        shapes.append(element("polyline", class_=f"line line-{position % 4}", points=_points(line)))
+        shapes.append(element("polygon", class_="area", points=places([*upper, *lower])))
+    shapes += [element("line", class_="grid", x1=0, x2=100, y1=height(at), y2=height(at)) for at, _ in y_labels]
+    shapes += [element("polyline", class_=f"line line-{i % 4}", points=places(line)) for i, line in enumerate(lines)]
     frame = element("svg", *shapes, viewbox="0 0 100 100", preserveaspectratio="none", aria_hidden="true")
     dots = [
         element("span", class_=f"dot {kind}".strip(), style=f"left:{100 * x:.2f}%;bottom:{100 * y:.2f}%")
@@ -201,41 +189,25 @@ def line_chart(
     ]
     left = [element("span", text, style=f"bottom:{100 * place:.2f}%") for place, text in y_labels]
     below = [element("span", text, style=f"left:{100 * place:.2f}%") for place, text in x_labels]
-    return element(
-        "div",
+    parts = [
         element("div", y_title, class_="y-title", aria_hidden="true"),
         element("div", *left, class_="y-axis", aria_hidden="true"),
         element("div", frame, *dots, class_="frame"),
         element("div", *below, class_="x-axis ends" if len(below) == 2 else "x-axis", aria_hidden="true"),
         element("div", x_title, class_="x-title", aria_hidden="true"),
-        class_="chart",
-        role="img",
-        aria_label=label,
-    )
-
-
-def _points(line: Sequence[tuple[float, float]]) -> str:
-    return " ".join(f"{100 * x:.2f},{_y(y)}" for x, y in line)
-
-
-def _y(place: float) -> str:
-    return f"{100 * (1 - place):.2f}"
+    ]
+    return element("div", *parts, class_="chart", role="img", aria_label=label)
 
 
 # ---- numbers for readers: as many digits as matter where they stand, never more ----
-
-
 def in_units(value: float, span: float) -> str:
     """A value of a column, with the digits that matter between bounds of this width."""
     if not isfinite(value):
         return "none"
     if not 1e-4 <= span <= 1e13:
         return _signed(f"{value:.4g}")
-    decimals = max(0, ceil(3 - log10(span)))
-    text = f"{value:,.{decimals}f}"
-    if float(text.replace(",", "")) == 0:
-        text = text.lstrip("-")
-    return _signed(text)
+    text = f"{value:,.{max(0, ceil(3 - log10(span)))}f}"
+    return _signed(text if float(text.replace(",", "")) else text.lstrip("-"))
 
 
 def count(value: float) -> str:
@@ -246,11 +218,9 @@ def count(value: float) -> str:
 def share(part: float) -> str:
     """A part of a whole, as a percentage with two digits that matter."""
     percent = 100.0 * part
-    if percent == 0.0:
-        return "0 %"
     if percent < 0.1:
-        return "less than 0.1 %"
-    return f"{percent:.1f} %" if percent < 10 else f"{percent:.0f} %"
+        return "less than 0.1%" if percent else "0%"
+    return f"{percent:.{1 if percent < 10 else 0}f}%"
 
 
 def figure(value: float, digits: int = 3) -> str:
@@ -260,8 +230,7 @@ def figure(value: float, digits: int = 3) -> str:
     size = floor(log10(abs(value)))
     if size < -4 or size > 12:
         return _signed(f"{value:.{digits}g}")
-    decimals = max(0, digits - 1 - size)
-    text = f"{value:,.{decimals}f}"
+    text = f"{value:,.{max(0, digits - 1 - size)}f}"
     return _signed(text.rstrip("0").rstrip(".") if "." in text else text)
 
 
@@ -270,18 +239,10 @@ def _signed(text: str) -> str:
 
 
 def counted(n: int, thing: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "round"), counted(3, "round")
-    ('1 round', '3 rounds')
-    """
-    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
+    """A number of things."""
+    return f"{n} {thing}" if n == 1 else f"{n:,} {thing}s"
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Words one after the other, as a sentence lists them.
-
-    >>> listed(["a", "b", "c"])
-    'a, b and c'
-    """
+    """Words one after the other, as a sentence lists them."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)

@@ -18,8 +18,8 @@ from recoup.errors import ParameterError
 from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.intervals import Intervals, intervals
+from recoup.maxent.sizes import Clusters, WeightedPoints
 from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery
 from recoup.transcript.transcript import Transcript
 
 Json = dict[str, Any]
@@ -68,6 +68,15 @@ class Result:
         domain = self.transcript.context.domain
         return np.asarray(np.array(domain.high) - np.array(domain.low))
 
+    def interval(self, k: int, j: int | None = None) -> tuple[float | None, float | None]:
+        """The ends of a cluster's interval in a column, or of its size; none where it is withheld: JSON has no NaN."""
+        sure = self.intervals
+        if sure is None:
+            return None, None
+        ends = (sure.size_low[k], sure.size_high[k]) if j is None else (sure.center_low[k, j], sure.center_high[k, j])
+        low, high = (float(end) if np.isfinite(end) else None for end in ends)
+        return low, high
+
 
 def population_of(transcript: Transcript, *, random_state: Any = 0) -> InferredDataset:
     """Maximum-entropy data of a transcript, large enough to look at."""
@@ -93,9 +102,11 @@ def result_of(
     sure = None
     if level is not None and inferred is not None:
         sure = intervals(transcript, inferred, centers, level=level, random_state=random_state)
-    unit = domain.to_unit(centers)
-    sized = population if inferred is None else inferred
-    sizes = sizes_of(domain.to_unit(sized.points), sized.weights, unit)
+    unit, sized = domain.to_unit(centers), population if inferred is None else inferred
+    sizes = Clusters(unit, WeightedPoints(domain.to_unit(sized.points), sized.weights)).sizes
+    weight = np.maximum(sizes, 0.0) + 1e-9
+    spread = np.average((unit - np.average(unit, axis=0, weights=weight)) ** 2, axis=0, weights=weight)
+    columns = np.sort(np.argsort(-spread, kind="stable")[:_MOST_COLUMNS]).astype(np.int64)
     return Result(
         transcript=transcript,
         centers=centers,
@@ -103,28 +114,12 @@ def result_of(
         population=population,
         intervals=sure,
         sizes=sizes,
-        cells=_cells(domain.to_unit(population.points), unit),
-        shown=_shown(unit, sizes),
+        cells=Clusters(unit, WeightedPoints(domain.to_unit(population.points), population.weights)).labels,
+        shown=Shown(columns, np.argsort(-sizes, kind="stable")[:_MOST_CLUSTERS].astype(np.int64)),
     )
 
 
-def sizes_of(points: Array, weights: Array, centers: Array) -> Array:
-    """The weight nearest to each centre, all in the unit domain."""
-    return np.asarray(np.bincount(_cells(points, centers), weights=weights, minlength=len(centers)), dtype=np.float64)
-
-
-def _cells(points: Array, centers: Array) -> NDArray[np.int64]:
-    return VoronoiQuery(centers=centers, sums="none").cells(points)
-
-
-def _shown(unit_centers: Array, sizes: Array) -> Shown:
-    weight = np.maximum(sizes, 0.0) + 1e-9
-    spread = np.average((unit_centers - np.average(unit_centers, axis=0, weights=weight)) ** 2, axis=0, weights=weight)
-    columns = np.sort(np.argsort(-spread, kind="stable")[:_MOST_COLUMNS])
-    clusters = np.argsort(-sizes, kind="stable")[:_MOST_CLUSTERS]
-    return Shown(columns.astype(np.int64), clusters.astype(np.int64))
-
-
-def finite_or_none(value: float) -> float | None:
-    """The number, or none where there is none to tell: JSON has no NaN."""
-    return float(value) if np.isfinite(value) else None
+def mean_and_deviation(values: Array, weights: Array) -> tuple[float, float]:
+    """The mean of weighted values, and their standard deviation."""
+    mean = float(np.average(values, weights=weights))
+    return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))

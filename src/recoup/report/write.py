@@ -1,16 +1,61 @@
-"""From a transcript to a file: the one function that commands, estimators and the demo call."""
+"""The page: what it says, gathered from its sections as JSON, the HTML of it, and the file that holds all of it.
+
+A content policy inside the page forbids every request and every script but the page's own, by its hash: even a name
+that slipped through the escaping could not run.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import os
+from collections.abc import Callable, Mapping
+from html import escape
+from string import Template
 from typing import Any
 
 from recoup._files import write_whole
+from recoup.algorithms.base import ImportedAlgorithm
+from recoup.algorithms.registry import algorithm_from_json, described
 from recoup.errors import ParameterError
+from recoup.inference.evidence import privacy_of, releases_behind
 from recoup.inference.inferred import InferredDataset
+from recoup.inference.judge import judge
 from recoup.queries.base import Array
-from recoup.report.page import render, report_content
+from recoup.report.html import Markup, count, counted, element, folded, join, section, template_file, terms
+from recoup.report.result import Json, population_of, result_of
+from recoup.report.sections import answer, clusters, fit, picture, privacy
 from recoup.transcript.transcript import Transcript
+from recoup.version import __version__
+
+_SCRIPTS = ("theme.js", "draw.js", "map.js")
+_USUAL_LEVEL = 0.9
+_READ = {
+    "maxent": 'inferred = recoup.infer(transcript, "maxent", random_state={seed})',
+    "mcmc": 'inferred = recoup.infer(transcript, "mcmc", random_state={seed})',
+    "consistency": 'inferred = recoup.infer(transcript, "consistency")',
+    "none": "inferred = None  # the algorithm's own answer",
+}
+_MOST_REASONS = 12  # more would push the result off the first screen
+_METHODS = {
+    "maxent": "maximum entropy over all rounds",
+    "mcmc": "Metropolis-Hastings over data sets",
+    "none": "no inference: the algorithm's own answer",
+}
+_CLUSTER_METHODS = _METHODS | {
+    "maxent": f"{_METHODS['maxent']}, then k-means without noise",
+    "mcmc": f"{_METHODS['mcmc']}, then k-means without noise",
+    "consistency": "rounds made consistent; the last round's means",
+}
+_LEADS = {
+    "secure": "Found under differential privacy and read off the noisy answers alone: nothing on this page was "
+    "computed from the records themselves.",
+    "unverified": "Read off noisy answers{some} that were made elsewhere: nothing on this page was computed from the "
+    "records themselves. That the answers are private is claimed by whoever made them, not verified by Recoup.",
+    "simulated": "An experiment with simulated noise. Nothing on this page was computed from the records themselves, "
+    "but the noise could be taken off again.",
+}
 
 
 def write_report(
@@ -19,11 +64,11 @@ def write_report(
     centers: Array | None,
     inferred: InferredDataset | None = None,
     *,
-    level: float | None = 0.9,
+    level: float | None = _USUAL_LEVEL,
     title: str | None = None,
     seed: int = 0,
     exact: bool = False,
-) -> dict[str, Any]:
+) -> Json:
     """Write the report of a result as one HTML file.
 
     Args:
@@ -65,10 +110,284 @@ def check_title(title: str | None) -> None:
         raise ParameterError("the title holds bytes that are not text: give another one.") from None
 
 
-def write_page(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
+def write_page(path: str | os.PathLike[str], content: Json) -> None:
     """Write the content of a report as one HTML file."""
     check_title(content["title"])
     try:
         write_whole(path, render(content))
     except OSError as error:
         raise ParameterError(f"the report cannot be written to {os.fspath(path)!r}: {error.strerror}.") from None
+
+
+def report_content(
+    transcript: Transcript,
+    fitted: Array | None,
+    inferred: InferredDataset | None = None,
+    *,
+    level: float | None = _USUAL_LEVEL,
+    title: str | None = None,
+    seed: int = 0,
+    exact: bool = False,
+) -> Json:
+    """What the report says about a result, as JSON; the arguments are those of `write_report`.
+
+    Without clusters the parts that speak of them are none, and "answer" is the answer as a table.
+    """
+    if not isinstance(transcript, Transcript):
+        raise ParameterError(
+            f"transcript is a {type(transcript).__name__}: a report is about one transcript. Give it with the data set "
+            "that recoup.infer made of several."
+        )
+    clustered, n_columns = answer.has_clusters(transcript), transcript.context.domain.n_columns
+    if clustered and fitted is None:
+        raise ParameterError("a report about clusters needs their centres: give what recoup.refit returns.")
+    if not transcript.rounds:
+        raise ParameterError("the transcript has no rounds: nothing was released that a report could show.")
+    if inferred is not None and inferred.points.shape[1] != n_columns:
+        raise ParameterError(
+            f"the inferred data has {inferred.points.shape[1]} columns and the transcript {n_columns}: they do "
+            "not belong together."
+        )
+    spending = privacy.budget_content(transcript, inferred)
+    promise = privacy.content(
+        privacy_of(transcript, inferred),
+        n_records=transcript.context.n_records,
+        lost=spending["lost"],
+        n_releases=releases_behind(transcript, inferred),
+        clusters=clustered,
+    )
+    if clustered and fitted is not None:
+        result = result_of(transcript, fitted, inferred, level=level, random_state=seed)
+        data = result.population if inferred is None else inferred
+        n_clusters, n_records, has_label, name = len(result.centers), float(result.sizes.sum()), False, None
+        about = {
+            "map": picture.content(result, random_state=seed),
+            "choice": clusters.choice_content(result, level=level, random_state=seed),
+            "profiles": clusters.content(result),
+            "centers": clusters.centers_content(result),
+        }
+    else:
+        data = population_of(transcript, random_state=seed) if inferred is None else inferred
+        algorithm = algorithm_from_json(transcript.algorithm)
+        n_clusters, n_records, has_label, level = None, data.n_records, algorithm.has_label, None
+        name = algorithm.name if isinstance(algorithm, ImportedAlgorithm) else None
+        about = dict.fromkeys(("map", "choice", "profiles", "centers"))
+        about["answer"] = answer.content(transcript, fitted, inferred, seed=seed)
+    variable = "centers" if clustered else None if fitted is None else "answer"
+    kind, method = str(transcript.algorithm.get("type")), "none" if inferred is None else inferred.method
+    judged = judge(transcript, inferred, fitted if clustered else None)
+    records = None if judged.records is None else judged.records.to_json()
+    return {
+        "format": "recoup-report",
+        "title": title or _title(n_clusters, n_columns, private=promise["private"], has_label=has_label),
+        "private": promise["private"],
+        "version": __version__,
+        "verdict": judged.to_json() | {"records": records, "rests_on": judged.rests_on},
+        "summary": {
+            "n_clusters": n_clusters,
+            "n_columns": n_columns,
+            "n_records": n_records,
+            "n_rounds": len(transcript.rounds),
+            "algorithm": name or described(kind) or kind,
+            "method": (_METHODS if n_clusters is None else _CLUSTER_METHODS).get(method, method),
+        },
+        "privacy": promise,
+        "budget": spending,
+        **about,
+        "fit": fit.content(transcript, data),
+        "reproduce": _reproduce(transcript, inferred, answer=variable, level=level, seed=seed, exact=exact),
+    }
+
+
+def model_content(
+    privacy_statement: Mapping[str, Any], fitted: Array, *, algorithm: str, title: str | None = None
+) -> Json:
+    """What can be said where only centres were released: the keys of `report_content`, most of them none."""
+    promise = privacy.content(privacy_statement)
+    bounds = promise["bounds"]
+    return {
+        "format": "recoup-report",
+        "title": title or _title(len(fitted), len(bounds), private=promise["private"]),
+        "private": promise["private"],
+        "version": __version__,
+        "verdict": None,
+        "summary": {
+            "n_clusters": len(fitted),
+            "n_columns": len(bounds),
+            "n_records": None,
+            "n_rounds": None,
+            "algorithm": algorithm,
+            "method": "none: only the centres were released, and there is no transcript to infer from",
+        },
+        "privacy": promise,
+        "centers": clusters.model_centers(fitted, bounds),
+        **dict.fromkeys(("budget", "map", "choice", "profiles", "fit", "reproduce")),
+    }
+
+
+def _title(n_clusters: int | None, n_columns: int, *, private: bool, has_label: bool = False) -> str:
+    """What the page is called where nobody named it."""
+    if n_clusters is not None:
+        return f"{counted(n_clusters, 'private cluster' if private else 'cluster')} in {counted(n_columns, 'column')}"
+    about = f"{counted(n_columns - has_label, 'column')}{' and a label' * has_label}"
+    return f"{'Private answers' if private else 'Answers'} about {about}"
+
+
+def without_picture(content: Mapping[str, Any]) -> Json:
+    """The content without the encoded positions that only the picture needs: for machines that read."""
+    return {name: value for name, value in content.items() if name != "map"}
+
+
+def _reproduce(
+    transcript: Transcript,
+    inferred: InferredDataset | None,
+    *,
+    answer: str | None,
+    level: float | None,
+    seed: int,
+    exact: bool,
+) -> Json:
+    """Versions, the transcript's checksum, and the lines that make the page again; `answer` is a variable in them."""
+    method = "none" if inferred is None else inferred.method
+    read, option = _READ.get(method, _READ["maxent"]).format(seed=seed), f"--method {method}"
+    joint = releases_behind(transcript, inferred) > 1
+    if joint:
+        # Which files the others are in is not known here.
+        read, option = 'inferred = recoup.InferredDataset.load("inferred.parquet")', "--inferred inferred.parquet"
+    lines = ["import recoup", "", 'transcript = recoup.Transcript.load("transcript.json")', read]
+    if answer is not None:
+        lines.append(f"{answer} = recoup.refit(transcript, inferred, random_state={seed})")
+    if joint:
+        note = "The inferred data was made from several transcripts: these lines read it from the file that it was "
+        note += "saved to."
+    elif exact:
+        note = "These lines give the same numbers again."
+    elif answer == "centers":
+        note = "The centres were fitted with a seed of their own; these lines give them again up to the harmless "
+        note += "randomness of inference."
+    else:
+        note = "Inference had a seed of its own; these lines give its result again up to its harmless randomness."
+    intervals = " --no-intervals" if level is None else "" if level == _USUAL_LEVEL else f" --level {level:g}"
+    return {
+        "report_version": __version__,
+        "transcript_version": transcript.library_version,
+        "checksum": str(transcript.to_json()["checksum"]),
+        "algorithm": dict(transcript.algorithm),
+        "method": method,
+        "seed": seed,
+        "python": "\n".join(lines),
+        "command": f"recoup report transcript.json {option} --seed {seed}{intervals} -o report.html",
+        "note": note,
+    }
+
+
+def _reproduce_html(again: Json) -> Markup:
+    """The lines that make the page again."""
+    rows = [
+        ("transcript", element("code", again["checksum"])),
+        ("released with", f"Recoup {again['transcript_version']}"),
+        ("this page", f"Recoup {again['report_version']}, seed {again['seed']}"),
+    ]
+    return section(
+        "reproduce",
+        "How to reproduce",
+        join("The page needs the transcript and no records. ", again["note"]),
+        element("h3", "On the command line"),
+        element("pre", element("code", again["command"]), tabindex="0"),
+        element("h3", "In Python"),
+        element("pre", element("code", again["python"]), tabindex="0"),
+        terms(rows, class_="numbers wide"),
+    )
+
+
+# Anchor, name in the menu, and the HTML of what the content has under these keys; nothing where the first has none.
+_SECTIONS: tuple[tuple[str, str, Callable[..., Markup | None], tuple[str, ...]], ...] = (
+    ("answer", "Answer", answer.html, ("answer",)),
+    ("picture", "Picture", picture.html, ("centers", "map")),
+    ("clusters", "Clusters", clusters.html, ("profiles",)),
+    ("choice", "How many", clusters.choice_html, ("choice",)),
+    ("privacy", "Privacy", privacy.html, ("privacy",)),
+    ("budget", "Budget", privacy.budget_html, ("budget",)),
+    ("fit", "Fit", fit.html, ("fit",)),
+    ("chains", "Chains", fit.chains_html, ("fit",)),
+    ("reproduce", "Reproduce", _reproduce_html, ("reproduce",)),
+)
+
+
+def render(content: Json) -> str:
+    """The page as HTML in one piece: style, script and data inside it.
+
+    Guarantees: a function of the content; every word of it is escaped; the page makes no request.
+    """
+    shown = [
+        (anchor, name, html)
+        for anchor, name, show, keys in _SECTIONS
+        if content.get(keys[0]) is not None and (html := show(*(content[key] for key in keys))) is not None
+    ]
+    script = "\n".join(template_file(name) for name in _SCRIPTS)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    data = json.dumps(content["map"], allow_nan=False, separators=(",", ":"), ensure_ascii=True)
+    for sign in "<>&":  # so that it cannot end the element it stands in, whatever text it holds
+        data = data.replace(sign, f"\\u{ord(sign):04x}")
+    return Template(template_file("page.html")).substitute(
+        title=escape(f"{content['title']} - Recoup report"),
+        script_hash=f"sha256-{digest}",
+        style=template_file("style.css"),
+        links=join(*(element("li", element("a", name, href=f"#{anchor}")) for anchor, name, _ in shown)),
+        hero=_hero(content),
+        sections=join(*(html for _, _, html in shown)),
+        version=escape(content["version"]),
+        data=data,
+        script=script,
+    )
+
+
+def _hero(content: Json) -> Markup:
+    """The top of the page."""
+    glance, privacy = content["summary"], content["privacy"]
+    numbers = {row["name"]: row["value"] for row in privacy["numbers"]}
+    tiles: list[tuple[str, object]] = [("epsilon", numbers["epsilon"])]
+    if numbers["delta"] != "0":
+        tiles.append(("delta", numbers["delta"]))
+    for thing in ("cluster", "record", "column", "round"):
+        n = glance[f"n_{thing}s"]
+        if n is not None:
+            about = ("records, about", count(n)) if thing == "record" else (thing if n == 1 else f"{thing}s", n)
+            tiles.append(about)
+    lead = _LEADS[numbers["noise"]].format(some="" if privacy["n_releases"] == 1 else ", among them some")
+    made = ["Released by ", glance["algorithm"], ". "], ["Read by ", glance["method"], "."]
+    banner = None
+    if privacy["warning"] is not None:
+        # Of noise that is not Recoup's own: it cannot be overlooked, by eye or ear.
+        warning = element("strong", privacy["warning"]["title"]), element("p", privacy["warning"]["text"])
+        banner = element("div", *warning, class_="banner", role="alert")
+    return element(
+        "header",
+        banner,
+        element("p", "Recoup report", class_="eyebrow"),
+        element("h1", content["title"]),
+        element("p", lead, class_="lead"),
+        _verdict_html(content["verdict"]),
+        terms(tiles, class_="tiles"),
+        element("p", privacy["words"][0], " ", element("a", "The promise in full", href="#privacy"), class_="callout"),
+        element("p", [(element("strong", by), *what) for by, *what in made], class_="soft"),
+        class_="hero",
+    )
+
+
+def _verdict_html(judged: Json | None) -> Markup | None:
+    """The verdict as a callout that cannot be overlooked where it is doubtful, by eye or ear."""
+    if judged is None:
+        return None
+    rests_on, notes = element("p", judged["rests_on"]), None
+    if judged["notes"]:
+        items = [element("li", note["sentence"]) for note in judged["notes"]]
+        notes = folded("What else was seen", element("ul", items))
+    if judged["status"] == "good":
+        return element("div", element("p", judged["sentence"]), rests_on, notes, class_="callout verdict")
+    sentences = [reason["sentence"] for reason in judged["reasons"]]
+    if len(sentences) > _MOST_REASONS:
+        sentences[_MOST_REASONS:] = [f"and {len(sentences) - _MOST_REASONS} more"]
+    reasons = element("ul", [element("li", sentence) for sentence in sentences])
+    strong = element("strong", "Doubtful: the released answers speak against this result")
+    return element("div", strong, reasons, rests_on, notes, class_="callout verdict doubtful", role="alert")

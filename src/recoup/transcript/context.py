@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from recoup._validate import LARGEST, choice, whole_number
 from recoup.domain import Domain
-from recoup.errors import BudgetError, ParameterError
+from recoup.errors import Argument, BudgetError, ParameterError
 from recoup.privacy.mechanism import MECHANISMS, Calibration, Gaussian, Laplace, integer_sensitivity
 from recoup.privacy.price import Price, as_fraction, rho_of
 from recoup.privacy.statement import CSV_UNITS, Unit
@@ -54,7 +54,9 @@ class Context:
             )
         choice(self.mechanism, "mechanism", MECHANISMS)
         if self.mechanism == "gaussian" and self.delta == 0:
-            raise BudgetError("Gaussian noise needs delta above 0; with delta=0 use Laplace noise.", parameter="delta")
+            raise BudgetError(
+                "Gaussian noise needs delta above 0; with ", Argument("delta", "0"), " use Laplace noise."
+            )
         if self.mechanism == "gaussian" and rho_of(self.epsilon, self.delta) == 0:
             raise BudgetError("epsilon and delta are too small to pay for any Gaussian noise: give more.")
         if self.csv_dialect is not None:

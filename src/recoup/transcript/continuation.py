@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from recoup.errors import ContinuationError, ParameterError, TranscriptError
+from recoup.errors import Argument, ContinuationError, ParameterError, TranscriptError
 from recoup.privacy.ledger import Ledger
 from recoup.transcript.transcript import Transcript
 
@@ -26,7 +26,7 @@ def continued(path: str | os.PathLike[str] | None, fresh: Transcript, ledger: Le
     or would be paid for by somebody else than `ledger`, or was paid for already, is refused.
     """
     if path is None:
-        raise ParameterError("resume=True needs the path of the transcript to continue.")
+        raise ParameterError(Argument("resume", "True"), " needs the path of the transcript to continue.")
     if not Path(path).exists():
         return fresh, 0
     if Path(path).stat().st_nlink > 1:

@@ -17,9 +17,7 @@ from pyarrow import parquet
 
 from recoup import Box, Ledger, Transcript, refit
 from recoup._files import write_whole
-from recoup.cli.exits import ExitCode
-from recoup.cli.output import csv_text, privacy_sentence
-from recoup.cli.progress import Progress
+from recoup.cli.output import ExitCode, Progress, csv_text, privacy_sentence
 from recoup.inference.judge import judge
 from recoup.transcript.context import Context
 from recoup.version import __version__
@@ -31,7 +29,7 @@ CANARY = "31337.4242"  # inside no bounds; if it shows up anywhere, a record has
 @pytest.fixture(autouse=True)
 def never_slow(monkeypatch):
     # Progress depends on the clock: a machine that compiles or is busy must not change what is tested here.
-    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", 3600.0)
 
 
 @pytest.fixture
@@ -395,19 +393,20 @@ def test_an_empty_table_is_answered_like_any_other(people, tmp_path):
 
 
 def test_quick_work_is_silent(capsys):
-    with Progress(n_rounds=3, delay=60) as progress:
+    with Progress(n_rounds=3) as progress:
         progress.finished(1)
     assert capsys.readouterr().err == ""
 
 
-def test_slow_work_says_only_round_and_percentage(capsys):
-    with Progress(n_rounds=4, delay=0) as progress:
+def test_slow_work_says_only_round_and_percentage(capsys, monkeypatch):
+    monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", 0.0)
+    with Progress(n_rounds=4) as progress:
         progress._timer.join()
         for t in (1, 2, 3, 4):
             progress.finished(t)
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["round 1 of 4, 0 %", "round 2 of 4, 25 %", "round 3 of 4, 50 %", "round 4 of 4, 75 %",
-                     "round 4 of 4, 100 %"]  # fmt: skip
+    assert lines == ["round 1 of 4, 0%", "round 2 of 4, 25%", "round 3 of 4, 50%", "round 4 of 4, 75%",
+                     "round 4 of 4, 100%"]  # fmt: skip
 
 
 def test_files_are_whole_or_not_there(tmp_path, monkeypatch):

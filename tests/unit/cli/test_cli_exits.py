@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import pickle
 import re
 from pathlib import Path
 
@@ -12,9 +13,18 @@ import pytest
 from commands import run
 
 from recoup import Ledger
+from recoup._random import seed_for
 from recoup.cli import options
-from recoup.cli.exits import MEANINGS, ExitCode, code_of, in_words_of_commands
-from recoup.errors import FileInUseError, SparkError, TranscriptVersionError, UnknownColumnError
+from recoup.cli.output import MEANINGS, ExitCode, code_of, in_words_of_commands
+from recoup.errors import (
+    Argument,
+    FileInUseError,
+    ParameterError,
+    RecoupError,
+    SparkError,
+    TranscriptVersionError,
+    UnknownColumnError,
+)
 from recoup.transcript.transcript import FORMAT
 
 PAGE = Path(__file__).parents[3] / "docs" / "commandline.md"
@@ -25,7 +35,7 @@ CANARY = "31337.4242"
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", 3600.0)
     monkeypatch.delenv("RECOUP_DEBUG", raising=False)
     rows = np.random.default_rng(0).uniform((17, 1), (90, 99), size=(50, 2))
     np.savetxt("people.csv", rows, delimiter=",", header="age,hours", comments="")
@@ -280,20 +290,44 @@ def test_the_family_of_an_error_decides():
 
 
 @pytest.mark.parametrize(
-    ("python", "command"),
+    ("parts", "python", "command"),
     [
-        ("t.json exists. Continue it with resume=True (--resume).", "t.json exists. Continue it with --resume."),
-        ("declare n_records (--n-records).", "declare --n-records."),
-        ("with delta=0 use Laplace noise", "with --delta 0 use Laplace noise"),
-        ("epsilon=0.5: too small", "--epsilon 0.5: too small"),
-        ('Make one with Ledger.create("a.db", epsilon=3).', "Make one with recoup ledger create a.db --epsilon 3."),
-        ("or make one with Ledger.create.", "or make one with recoup ledger create."),
-        ("random_state must be a whole number of at least 0, a Generator, or None.",
-         "--seed must be a whole number of at least 0."),
+        (("t.json exists. Continue it with ", Argument("resume", "True"), "."),
+         "t.json exists. Continue it with resume=True.", "t.json exists. Continue it with --resume."),
+        (("declare ", Argument("n_records"), "."), "declare n_records.", "declare --n-records."),
+        (("with ", Argument("delta", "0"), " use Laplace noise"),
+         "with delta=0 use Laplace noise", "with --delta 0 use Laplace noise"),
+        ((Argument("epsilon", "0.5"), ": too small"), "epsilon=0.5: too small", "--epsilon 0.5: too small"),
+        ((Argument("algorithm", '"lloyd"'), " or ", Argument("method", "'mcmc'")),
+         "algorithm=\"lloyd\" or method='mcmc'", "--algorithm lloyd or --method mcmc"),
+        ((Argument("n_chains"), " ", Argument("n_clusters"), " ", Argument("n_rounds"), " ", Argument("n_steps")),
+         "n_chains n_clusters n_rounds n_steps", "--chains --clusters --rounds --steps"),
     ],
 )  # fmt: skip
-def test_python_is_translated(python, command):
-    assert in_words_of_commands(python) == command
+def test_arguments_are_data_that_each_face_spells(parts, python, command):
+    for error in (ParameterError(*parts), pickle.loads(pickle.dumps(ParameterError(*parts)))):
+        assert str(error) == python
+        assert in_words_of_commands(error) == command
+        assert error.parameter == next(part.name for part in parts if isinstance(part, Argument))
+
+
+def refused_by(function, *arguments, **named):
+    with pytest.raises(RecoupError) as refused:
+        function(*arguments, **named)
+    return str(refused.value), in_words_of_commands(refused.value)
+
+
+def test_what_the_library_advises_has_its_command(folder):
+    python, command = refused_by(Ledger, "a.db")
+    assert 'Make one with Ledger.create("a.db", epsilon=3).' in python
+    assert "Make one with recoup ledger create a.db --epsilon 3." in command
+    Path("empty.db").write_text("")
+    python, command = refused_by(Ledger, "empty.db")
+    assert "or make one with Ledger.create." in python
+    assert "or make one with recoup ledger create." in command
+    python, command = refused_by(seed_for, "x")
+    assert python == "random_state must be a whole number of at least 0, a Generator, or None."
+    assert command == "--seed must be a whole number of at least 0."
 
 
 @pytest.mark.parametrize(
@@ -306,4 +340,4 @@ def test_python_is_translated(python, command):
     ],
 )
 def test_names_that_are_the_users_own_stay(text):
-    assert in_words_of_commands(text) == text
+    assert in_words_of_commands(RecoupError(text)) == text

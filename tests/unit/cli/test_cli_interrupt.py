@@ -25,7 +25,7 @@ COMMANDS = {
 PROGRAM = """
 import sys, time
 import recoup._files
-from recoup.cli.progress import Progress
+from recoup.cli.output import Progress
 
 def wait():
     print("here", file=sys.stderr, flush=True)
@@ -44,7 +44,7 @@ main()
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", 3600.0)
     rows = np.random.default_rng(0).uniform((17, 1), (90, 99), size=(50, 2))
     np.savetxt("people.csv", rows, delimiter=",", header="age,hours", comments="")
     Ledger.create("l.db", epsilon=1)

@@ -12,7 +12,7 @@ from commands import run
 from joint_cases import K, registered, released, table  # noqa: F401
 
 import recoup
-from recoup.cli.exits import ExitCode
+from recoup.cli.output import ExitCode
 from recoup.privacy.statement import NOT_PRIVATE
 from recoup.queries.counts import GridQuery
 

@@ -72,7 +72,7 @@ def test_a_plan_says_where_it_does_not_know_and_where_little_is_lost():
     assert "not known: 40 columns, where predictions were found to hold for 1 to 16" in unknown.stderr
     assert "above non-private" not in unknown.stderr
     assert json.loads(run(*terms, "40", "--json").stdout)["relative_excess"] is None
-    assert "less than 0.3 % above non-private" in run(*terms, "4").stderr
+    assert "less than 0.3% above non-private" in run(*terms, "4").stderr
 
 
 def test_what_is_needed_is_whole_records_and_enough_for_the_law():

@@ -15,8 +15,13 @@ from typer.testing import CliRunner
 
 from recoup import PrivateKMeans
 from recoup.cli.app import app
-from recoup.cli.commands.cluster import _planned_rounds
-from recoup.cli.progress import Progress
+from recoup.cli.commands.curator import _planned_rounds
+from recoup.cli.output import Progress
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", 0.0)
 
 
 class Terminal(io.StringIO):
@@ -25,7 +30,7 @@ class Terminal(io.StringIO):
 
 
 def show(n_rounds: int, finished: list[int], **given: object) -> None:
-    with Progress(n_rounds, delay=0, **given) as progress:
+    with Progress(n_rounds, **given) as progress:
         progress._timer.join()
         for n in finished:
             progress.finished(n)
@@ -36,9 +41,9 @@ def test_a_terminal_gets_a_bar_that_is_cleared_at_the_end(monkeypatch: pytest.Mo
     monkeypatch.setattr("sys.stderr", terminal)
     show(4, [1, 2, 4])
     written = terminal.getvalue().split("\r")
-    assert written[1] == "[....................] round 1 of 4, 0 %"
-    assert written[2] == "[#####...............] round 2 of 4, 25 %"
-    assert written[4] == "[####################] round 4 of 4, 100 %"
+    assert written[1] == "[....................] round 1 of 4, 0%"
+    assert written[2] == "[#####...............] round 2 of 4, 25%"
+    assert written[4] == "[####################] round 4 of 4, 100%"
     assert written[5].isspace()
     assert len(written[5]) >= len(written[4])
     assert written[6] == ""
@@ -47,30 +52,30 @@ def test_a_terminal_gets_a_bar_that_is_cleared_at_the_end(monkeypatch: pytest.Mo
 def test_a_log_gets_lines_without_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     show(3, [1, 2], at_most=True)
     lines = capsys.readouterr().err.splitlines()
-    shown = ["round 1 of at most 3, 0 %", "round 2 of at most 3, 33 %", "round 3 of at most 3, 66 %"]
+    shown = ["round 1 of at most 3, 0%", "round 2 of at most 3, 33%", "round 3 of at most 3, 66%"]
     # There could have been three, and two were all.
-    assert lines == [*shown, "round 2 of 2, 100 %"]
+    assert lines == [*shown, "round 2 of 2, 100%"]
 
 
 def test_a_run_that_fails_is_not_said_to_be_done(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(3, at_most=True, delay=0)
+    progress = Progress(3, at_most=True)
     progress.__enter__()
     progress._timer.join()
     progress.finished(1)
     progress.__exit__(ValueError, ValueError("stop"), None)
-    assert capsys.readouterr().err.splitlines()[-1] == "round 2 of at most 3, 33 %"
+    assert capsys.readouterr().err.splitlines()[-1] == "round 2 of at most 3, 33%"
 
 
 def test_a_percentage_is_shown_once_something_has_moved_it(capsys: pytest.CaptureFixture[str]) -> None:
     show(100, [], unit="percent")
     assert capsys.readouterr().err.splitlines() == ["working ..."]
     show(100, [40], unit="percent")
-    assert capsys.readouterr().err.splitlines() == ["working ...", "40 %"]
+    assert capsys.readouterr().err.splitlines() == ["working ...", "40%"]
 
 
 def test_more_rounds_than_planned_do_not_pass_100_percent(capsys: pytest.CaptureFixture[str]) -> None:
     show(2, [1, 2, 3])
-    assert capsys.readouterr().err.splitlines()[-1] == "round 2 of 2, 100 %"
+    assert capsys.readouterr().err.splitlines()[-1] == "round 2 of 2, 100%"
 
 
 BOUNDS2, BOUNDS4 = ({f"x{j}": (-1.0, 1.0) for j in range(d)} for d in (2, 4))
@@ -113,7 +118,7 @@ def test_bad_parameters_are_left_for_the_fit_to_refuse(given: dict[str, object])
 
 def test_a_folder_is_clustered_and_its_size_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Slow from the first moment, so that every line that could be shown is.
-    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", 0.0)
     bounds = tmp_path / "bounds.json"
     bounds.write_text(json.dumps({"x": [-1, 1], "y": [-1, 1]}))
     shown = []
@@ -131,5 +136,5 @@ def test_a_folder_is_clustered_and_its_size_is_nowhere(tmp_path: Path, monkeypat
         lines = [line for line in answer.stderr.splitlines() if re.match(r"round \d|working", line)]
         shown.append(lines)
     for lines in shown:
-        assert lines[-1] == "round 3 of 3, 100 %"
-        assert set(lines) <= {"round 1 of 3, 0 %", "round 2 of 3, 33 %", "round 3 of 3, 66 %", "round 3 of 3, 100 %"}
+        assert lines[-1] == "round 3 of 3, 100%"
+        assert set(lines) <= {"round 1 of 3, 0%", "round 2 of 3, 33%", "round 3 of 3, 66%", "round 3 of 3, 100%"}

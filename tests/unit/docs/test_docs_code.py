@@ -34,7 +34,7 @@ EXTRAS = re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(encoding
 @pytest.fixture
 def folder(tmp_path, monkeypatch, few_points):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)  # progress depends on the clock
+    monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", 3600.0)  # progress depends on the clock
     rows = np.random.default_rng(0).uniform((17, 1), (90, 99), size=(400, 2))
     np.savetxt("people.csv", rows, delimiter=",", header="age,hours", comments="", fmt="%.1f")
     # A page may add to these lists.

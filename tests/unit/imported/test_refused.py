@@ -12,7 +12,7 @@ from commands import run
 from imported_cases import ONE_COMPONENT, file_of, kmeans_elsewhere, people
 
 import recoup
-from recoup.cli.exits import ExitCode
+from recoup.cli.output import ExitCode
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.imported import imported_from_json
 from recoup.queries.counts import GridQuery

@@ -15,7 +15,7 @@ from recoup.errors import ParameterError, UnreadableFileError
 from recoup.inference.evidence import joint_privacy, privacy_of
 from recoup.privacy.statement import IMPORTED, NOT_PRIVATE
 from recoup.queries.counts import GridQuery
-from recoup.report.page import report_content
+from recoup.report.write import report_content
 
 
 def test_one_simulated_part_marks_all():

@@ -15,13 +15,13 @@ from html_page import Page, faults
 from recoup import InferredDataset, PrivateKMeans, Transcript, infer, refit
 from recoup.domain import Box
 from recoup.errors import ParameterError
+from recoup.maxent.sizes import Clusters, WeightedPoints
 from recoup.report.html import count, element, figure, in_units, share
-from recoup.report.page import model_content, render, report_content, without_picture
-from recoup.report.result import Result, Shown, result_of, sizes_of
-from recoup.report.sections import budget, clusters, fit, picture, privacy
+from recoup.report.result import Result, Shown, result_of
+from recoup.report.sections import clusters, fit, picture, privacy
 from recoup.report.sections.picture import evenly_chosen, matched, positions, shades
 from recoup.report.sections.privacy import best_guess
-from recoup.report.write import write_report
+from recoup.report.write import model_content, render, report_content, without_picture, write_report
 from recoup.transcript.context import Context
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -207,7 +207,7 @@ def test_the_statement_in_words_and_numbers():
 
 def test_the_budget_adds_up_and_a_lost_round_is_told():
     transcript = Transcript.load(GOLDEN / "every-query-v1.json")
-    content = budget.content(transcript)
+    content = privacy.budget_content(transcript)
     assert content["measure"] == "rho"
     answered = sum(row["price"] for row in content["rounds"])
     assert answered + content["lost"] == pytest.approx(float(transcript.amount_spent))
@@ -262,7 +262,7 @@ def test_profiles_of_data_that_is_known():
         inferred=data,
         population=data,
         intervals=None,
-        sizes=sizes_of(context.domain.to_unit(points), weights, unit),
+        sizes=Clusters(unit, WeightedPoints(context.domain.to_unit(points), weights)).sizes,
         cells=np.array([1, 1, 1, 0]),
         shown=Shown(np.array([0, 1]), np.array([1, 0])),
     )
@@ -335,7 +335,7 @@ def test_intervals_and_the_curve_are_on_the_page(adaptive, with_intervals):
     assert (found["suggested"], found["outcome"]) == (3, "conclusive")
     assert f"{found['sentence']} 3 were asked for." in page.words
     assert all(low <= loss <= high for low, loss, high in zip(found["low"], found["loss"], found["high"], strict=True))
-    assert "90 % interval" in page.words
+    assert "90% interval" in page.words
     assert page.data["interval"]["level"] == 0.9
     low, high = (unpacked(page.data["interval"][end], 2) for end in ("low", "high"))
     assert (low <= high).all()
@@ -424,7 +424,7 @@ def test_numbers_keep_the_digits_that_matter():
     assert in_units(1e-9, 1e-9) == "1e-09"
     assert (count(-3.0), count(1e6)) == ("0", "1,000,000")
     assert [figure(v) for v in (0.0, 1.0, 0.0325, 1234.5, -2.5)] == ["0", "1", "0.0325", "1,234", "−2.5"]
-    assert [share(v) for v in (0.0, 0.5, 0.999)] == ["0 %", "50 %", "100 %"]
+    assert [share(v) for v in (0.0, 0.5, 0.999)] == ["0%", "50%", "100%"]
 
 
 def test_markup_escapes_text_and_attributes():

@@ -18,15 +18,14 @@ import recoup
 from recoup.algorithms.base import ImportedAlgorithm
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.cli.app import app
-from recoup.cli.exits import ExitCode
+from recoup.cli.output import ExitCode
 from recoup.domain import uniform_points
 from recoup.errors import ParameterError
 from recoup.privacy.statement import IMPORTED, NOT_PRIVATE
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery
-from recoup.report.page import render, report_content, without_picture
 from recoup.report.sections.answer import answer_of, has_clusters
-from recoup.report.write import write_report
+from recoup.report.write import render, report_content, without_picture, write_report
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
 
@@ -96,7 +95,7 @@ class Labelled(Means):
 def registered(monkeypatch):
     for kind in (Means, Labelled):
         monkeypatch.setitem(ALGORITHMS, kind.type_name, kind)
-    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", 3600.0)
 
 
 def table_of(x):

@@ -24,7 +24,7 @@ from recoup._validate import choice
 from recoup.algorithms.base import Rng, Rounds, last_of
 from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm, noisy_means, spread_centers
 from recoup.domain import Domain
-from recoup.errors import ParameterError
+from recoup.errors import Argument, ParameterError
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.maxent.measure import total_of
 from recoup.maxent.support import reachable_cells
@@ -187,8 +187,10 @@ def check_possible(context: Context, n_clusters: int) -> None:
     d = context.domain.n_columns
     if most_bins(d) < _FEWEST_BINS:
         raise ParameterError(
-            f"{d} columns: a grid of two bins a column has more than {MAX_SIZE} cells; up to 20 columns are possible. "
-            'Use the adaptive algorithm (algorithm="adaptive"), which asks for marginals in many columns.'
+            f"{d} columns: a grid of two bins per column has more than {MAX_SIZE} cells; up to 20 columns are "
+            "possible. Use ",
+            Argument("algorithm", '"adaptive"'),
+            ", which asks for marginals in many columns.",
         )
     _bins_for_clusters(context.domain, n_clusters)
     context.calibrated(TOTAL_SHARE)
@@ -261,9 +263,11 @@ def _bins_for_clusters(domain: Domain, n_clusters: int) -> int:
             return bins
         bins = most if bins < most < bins + max(1, bins // 8) else bins + max(1, bins // 8)
     raise ParameterError(
-        f"n_clusters={n_clusters}: no grid of at most {MAX_SIZE} cells has so many in this domain of {d} columns. Ask "
-        'for fewer clusters, or use the adaptive algorithm (algorithm="adaptive").',
-        parameter="n_clusters",
+        Argument("n_clusters", str(n_clusters)),
+        f": no grid of at most {MAX_SIZE} cells has so many in this domain of {d} columns. Ask for fewer clusters, or "
+        "use ",
+        Argument("algorithm", '"adaptive"'),
+        ".",
     )
 
 

@@ -19,7 +19,7 @@ from scipy.spatial.distance import cdist
 from recoup._validate import whole_number
 from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of
 from recoup.domain import Domain, unclipped_points, uniform_points
-from recoup.errors import ParameterError
+from recoup.errors import Argument, ParameterError
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
 from recoup.maxent.consistency import noisy_means_of
 from recoup.maxent.sizes import without_doubtful_clusters
@@ -51,8 +51,9 @@ class ClusteringAlgorithm(Algorithm):
     def __post_init__(self) -> None:
         n_clusters = whole_number(self.n_clusters, "n_clusters")
         if n_clusters > MAX_SIZE // 2:  # their counts and sums would not fit into one answer
-            advice = f"n_clusters={n_clusters}: at most {MAX_SIZE // 2} clusters can be represented."
-            raise ParameterError(advice, parameter="n_clusters")
+            raise ParameterError(
+                Argument("n_clusters", str(n_clusters)), f": at most {MAX_SIZE // 2} clusters can be represented."
+            )
         object.__setattr__(self, "n_clusters", n_clusters)
 
     def refit(

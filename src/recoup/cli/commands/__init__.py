@@ -1,1 +1,1 @@
-"""The commands, one per file."""
+"""The commands."""

@@ -6,7 +6,7 @@ import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -17,12 +17,15 @@ from recoup.errors import LedgerError
 
 if TYPE_CHECKING:
     from recoup.privacy.ledger import Ledger
-    from recoup.privacy.statement import Unit
 
 app = typer.Typer(help="Make a privacy budget, see what was spent, export it.", no_args_is_help=True)
 
 
 UnitKind = StrEnum("UnitKind", ["record", "line"])
+_FOR_WHOM = "For whom it counts: how many records one person may hold. By default as the first release."
+_SMALLEST = "How many records one person may hold: the smallest that any release charged so far had."
+_PRINTED = "Print it on standard output, also when it is written."
+_KIND = "What is counted; line where CSV is read by lines that are not records."
 LedgerFile = Annotated[Path, typer.Argument(help="The ledger's file.", metavar="PATH")]
 
 
@@ -31,10 +34,7 @@ def create(
     path: LedgerFile,
     epsilon: options.Epsilon,
     delta: options.Delta = "0",
-    records_per_person: Annotated[
-        int | None,
-        typer.Option(help="For whom it counts: how many records one person may hold. By default as the first release."),
-    ] = None,
+    records_per_person: Annotated[int | None, typer.Option(help=_FOR_WHOM)] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Create a ledger with a budget; a file that exists is never touched.
@@ -57,21 +57,15 @@ def create(
 @app.command()
 def declare(
     path: LedgerFile,
-    records_per_person: Annotated[
-        int,
-        typer.Option(help="How many records one person may hold: the smallest that any release charged so far had."),
-    ],
-    kind: Annotated[
-        UnitKind, typer.Option(help="What is counted; line where CSV is read by lines that are not records.")
-    ] = UnitKind.record,
+    records_per_person: Annotated[int, typer.Option(help=_SMALLEST)],
+    kind: Annotated[UnitKind, typer.Option(help=_KIND)] = UnitKind.record,
     as_json: options.AsJson = False,
 ) -> None:
     """Say, once, for whom a ledger counts that an earlier version made.
 
     Example: recoup ledger declare budget.db --records-per-person 1
     """
-    ledger = _existing(path)
-    counted: Any = kind.value
+    ledger, counted = _existing(path), cast(Any, kind.value)
     ledger.declare(records_per_person=records_per_person, kind=counted)
     _show(ledger, as_json)
 
@@ -89,16 +83,13 @@ def show(path: LedgerFile, as_json: options.AsJson = False) -> None:
 def export(
     path: LedgerFile,
     output: Annotated[Path | None, options.output(help="Write here instead of standard output.")] = None,
-    as_json: Annotated[
-        bool, options.in_output("--json", help="Print it on standard output, also when it is written.")
-    ] = False,
+    as_json: Annotated[bool, options.in_output("--json", help=_PRINTED)] = False,
 ) -> None:
     """Export the whole ledger as JSON, with exact fractions.
 
     Example: recoup ledger export budget.db -o budget.json
     """
-    value = _existing(path).export()
-    files: list[str] = []
+    value, files = _existing(path).export(), list[str]()
     if output is not None:
         options.writable_folder(output.parent)
         write_whole(options.free_output(output, path), out.json_text(value))
@@ -138,9 +129,12 @@ def _show(ledger: Ledger, as_json: bool) -> None:
             }
         )
         return
+    whose = f"for {unit or 'the unit of its first release'}; identifier {ledger.identifier}"
+    if ledger.identifier is None:
+        whose = "for a unit that was not declared (recoup ledger declare)"
     title = (
         f"{ledger.path}: epsilon {float(epsilon):g}, delta {float(delta):g}; "
-        f"spent {float(spent):.6g}, left {round(float(epsilon - spent), 12):.6g}; {_whose(ledger, unit)}"
+        f"spent {float(spent):.6g}, left {round(float(epsilon - spent), 12):.6g}; {whose}"
     )
     if not entries:
         sys.stdout.write(title + "\n")
@@ -152,9 +146,3 @@ def _show(ledger: Ledger, as_json: bool) -> None:
         amount, spent_after = out.numbers((float(e.amount), float(e.spent_after)))
         rows.append([str(e.id), e.time, e.run[:8], e.purpose, e.measure, amount, f"{times} x", spent_after])
     out.print_table(title, header, rows, left=5)
-
-
-def _whose(ledger: Ledger, unit: Unit | None) -> str:
-    if ledger.identifier is None:
-        return "for a unit that was not declared (recoup ledger declare)"
-    return f"for {unit or 'the unit of its first release'}; identifier {ledger.identifier}"

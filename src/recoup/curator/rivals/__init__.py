@@ -5,7 +5,7 @@ from __future__ import annotations
 from recoup.curator.rivals.base import Rival
 from recoup.curator.rivals.gupt import Gupt
 from recoup.curator.rivals.privgene import PrivGene
-from recoup.errors import ParameterError
+from recoup.errors import Argument, ParameterError
 
 RIVALS: tuple[str, ...] = (Gupt.type_name, PrivGene.type_name)
 
@@ -21,5 +21,5 @@ def rival_of(name: str, n_clusters: int, n_rounds: int | None = None) -> Rival:
     if name != Gupt.type_name:
         raise ParameterError(f"{name!r}: choose one of {', '.join(RIVALS)}.")
     if n_rounds is not None:
-        raise ParameterError('gupt has no rounds: leave n_rounds="auto".')
+        raise ParameterError("gupt has no rounds: leave out ", Argument("n_rounds"), ".")
     return Gupt(n_clusters=n_clusters)

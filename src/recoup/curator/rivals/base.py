@@ -18,7 +18,7 @@ import numpy as np
 from recoup._random import entropy_of, stream
 from recoup.curator.source import TableSource, open_source
 from recoup.domain import Domain
-from recoup.errors import BudgetError, BudgetExceededError, ParameterError
+from recoup.errors import Argument, BudgetError, BudgetExceededError, ParameterError
 from recoup.kernels.fixed_point import DROPPED
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.mechanism import Calibration, Laplace, NoisyMax, SecureNoise, SimulatedNoise, checked_noise
@@ -185,7 +185,8 @@ def release_model(
     if ledger is not None and not isinstance(ledger, Ledger | str | os.PathLike):
         raise ParameterError(f"ledger is a {type(ledger).__name__}: give a recoup.Ledger or its path.")
     if as_fraction(delta, "delta", allow_zero=True) > 0:
-        raise BudgetError(f"{rival.type_name} spends pure epsilon and cannot use a delta: leave delta=0.")
+        unused = f"{rival.type_name} spends pure epsilon and cannot use a delta: leave out "
+        raise BudgetError(unused, Argument("delta"), ".")
     checked_noise(noise)
     context = Context(domain=domain, epsilon=epsilon, n_records=n_records, records_per_person=records_per_person)
     entropy = entropy_of(random_state)

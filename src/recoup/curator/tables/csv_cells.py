@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from recoup.curator.tables.table import Columns, file_changed
-from recoup.errors import UnreadableFileError
+from recoup.errors import Argument, UnreadableFileError
 from recoup.kernels.csv import AT_START, copy_cells, split_records
 
 CSV_CHUNK_BYTES = 4 << 20
@@ -79,7 +79,9 @@ def _header(path: Path, shown: str, form: Form) -> bytes:
         raise UnreadableFileError(f"{shown!r} has no first line, in UTF-8, that names its columns.")
     if b"\r" in header and b"\n" not in header:
         raise UnreadableFileError(
-            f'The lines of {shown!r} end with carriage returns alone: only csv_dialect="lines" reads them so.'
+            f"The lines of {shown!r} end with carriage returns alone: only ",
+            Argument("csv_dialect", '"lines"'),
+            " reads them so.",
         )
     return header
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recoup.algorithms.base import Algorithm, ImportedAlgorithm, column_names
+from recoup.algorithms.base import ImportedAlgorithm, column_names
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import TranscriptFormatError
 from recoup.inference.evidence import evidence_of, reasons_against
@@ -19,7 +19,7 @@ from recoup.maxent.measure import weighted_quantile
 from recoup.maxent.sizes import WeightedPoints
 from recoup.queries.base import Array
 from recoup.report.html import Markup, element, figure, folded, section, table
-from recoup.report.result import Json
+from recoup.report.result import Json, mean_and_deviation
 from recoup.transcript.transcript import Transcript
 
 _MOST_ROWS, _MOST_COLUMNS = 200, 80  # more would neither be read nor fit into a page
@@ -48,23 +48,17 @@ def warnings_of(released: Transcript | Sequence[Transcript]) -> list[str]:
     return [f"{reason[0].upper()}{reason[1:]}" for reason in reasons_against(evidence_of(released))]
 
 
-class Labels(NamedTuple):
-    """The names of an answer's rows and columns; an answer that is a vector has one column."""
-
-    rows: list[str]
-    columns: list[str]
-
-
 class NamedAnswer(NamedTuple):
     """An answer of any shape as a table, all dimensions after the first side by side, and what a reader has to know."""
 
-    labels: Labels
+    rows: list[str]
+    columns: list[str]
     values: Array
     note: str
 
     def to_json(self) -> Json:
         """Names and note; the values go their own way."""
-        return {"rows": self.labels.rows, "columns": self.labels.columns, "note": self.note}
+        return {"rows": self.rows, "columns": self.columns, "note": self.note}
 
 
 def named_answer(transcript: Transcript, answer: Array, inferred: InferredDataset | None) -> NamedAnswer:
@@ -72,37 +66,29 @@ def named_answer(transcript: Transcript, answer: Array, inferred: InferredDatase
 
     Only an algorithm itself knows what its answer is: where it does not say so, rows and columns have numbers.
     """
-    algorithm = algorithm_from_json(transcript.algorithm)
+    algorithm, context = algorithm_from_json(transcript.algorithm), transcript.context
     answer = np.asarray(answer, dtype=np.float64)
     values = answer.reshape(1, 1) if answer.ndim == 0 else answer.reshape(len(answer), -1)
-    domain = transcript.context.domain
-    data = None if inferred is None else WeightedPoints(domain.to_unit(inferred.points), inferred.weights)
-    note = algorithm.answer_note(transcript.context, transcript.rounds, answer, data)
-    return NamedAnswer(_labels(algorithm, transcript, values.shape), values, note)
-
-
-def _labels(algorithm: Algorithm, transcript: Transcript, shape: tuple[int, ...]) -> Labels:
-    n_rows, n_columns = shape
-    named = algorithm.answer_labels(transcript.context)
-    if named is not None:
-        own = Labels(*([str(name) for name in names] for names in named))
-        if (len(own.rows), len(own.columns)) == shape:
-            return own
-    rows = [str(i) for i in range(n_rows)]
-    if algorithm.has_centers:
-        return Labels(rows, column_names(transcript.context.domain))
-    return Labels(rows, ["value"] if n_columns == 1 else [f"value {j}" for j in range(n_columns)])
+    data = None if inferred is None else WeightedPoints(context.domain.to_unit(inferred.points), inferred.weights)
+    note = algorithm.answer_note(context, transcript.rounds, answer, data)
+    rows, columns = ([str(name) for name in names] for names in algorithm.answer_labels(context) or ((), ()))
+    if (len(rows), len(columns)) != values.shape:
+        n_rows, n_columns = values.shape
+        rows = [str(i) for i in range(n_rows)]
+        columns = ["value"] if n_columns == 1 else [f"value {j}" for j in range(n_columns)]
+        if algorithm.has_centers:
+            columns = column_names(context.domain)
+    return NamedAnswer(rows, columns, values, note)
 
 
 def inferred_in_short(inferred: InferredDataset, columns: list[str]) -> tuple[list[str], list[list[str]]]:
     """Header and rows of a table that says where inferred data lies, column by column, where there is no answer."""
-    header = ["column", "mean", "deviation", "10 %", "median", "90 %"]
+    header = ["column", "mean", "deviation", "10%", "median", "90%"]
     rows = []
     for name, values in zip(columns, inferred.points.T, strict=True):
-        mean = float(np.average(values, weights=inferred.weights))
-        deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=inferred.weights)))
         quantiles = [weighted_quantile(values, inferred.weights, level) for level in (0.1, 0.5, 0.9)]
-        rows.append([name, *(f"{value:.6g}" for value in (mean, deviation, *quantiles))])
+        numbers = (*mean_and_deviation(values, inferred.weights), *quantiles)
+        rows.append([name, *(f"{value:.6g}" for value in numbers)])
     return header, rows
 
 
@@ -113,8 +99,7 @@ def content(
     if answer is None:
         return None
     named = named_answer(transcript, answer, inferred)
-    before = None
-    lead = "As released, without inference."
+    before, lead = None, "As released, without inference."
     if inferred is not None:
         own = np.asarray(refit(transcript, None, random_state=seed), dtype=np.float64)
         before = own.reshape(named.values.shape) if own.shape == np.shape(answer) else None
@@ -126,12 +111,12 @@ def content(
         "lead": lead,
         "note": " ".join([named.note] * bool(named.note) + [cut] * (shown.shape != named.values.shape)),
         "shape": list(np.shape(answer)),
-        "columns": named.labels.columns[:n_columns],
+        "columns": named.columns[:n_columns],
         "rows": [
             {
-                "label": named.labels.rows[i],
-                "values": [float(v) for v in shown[i]],
-                "before": None if before is None else [float(v) for v in before[i, :n_columns]],
+                "label": named.rows[i],
+                "values": shown[i].tolist(),
+                "before": None if before is None else before[i, :n_columns].tolist(),
             }
             for i in range(n_rows)
         ],

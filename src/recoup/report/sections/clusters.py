@@ -1,17 +1,17 @@
-"""What each cluster is like against the whole, in words that can be read to colleagues."""
+"""What each cluster is like against the whole, in words that can be read to colleagues; and all centres as a table."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from recoup.inference.choose import range_for, suggest_clusters
 from recoup.inference.judge import doubts_of
 from recoup.maxent.measure import weighted_quantile
 from recoup.queries.base import Array
-from recoup.report.html import Markup, band, count, element, in_units, join, legend, listed, mark, section, share, track
-from recoup.report.result import Json, Result, finite_or_none
+from recoup.report import html as h
+from recoup.report.result import Json, Result, mean_and_deviation
 
 # In standard deviations of the whole: from where on a centre counts as different, and as very different.
 _DIFFERENT, _VERY_DIFFERENT = 0.5, 1.25
@@ -21,106 +21,75 @@ _MOST_ROWS_IN_ALL = 1_200  # of all clusters together, so that a page stays read
 
 def content(result: Result) -> Json:
     """The clusters, largest first and labelled as `predict` does, and the whole that they are compared with."""
-    whole = _whole(result)
-    shown = result.shown
-    n_rows = min(_MOST_ROWS, max(3, _MOST_ROWS_IN_ALL // len(shown.clusters)))
+    whole = [_whole(result, int(j)) for j in result.shown.columns]
+    n_rows = min(_MOST_ROWS, max(3, _MOST_ROWS_IN_ALL // len(result.shown.clusters)))
     # Without inferred data the maximum-entropy data says which cells belong to which centre.
     doubts = doubts_of(result.transcript, result.centers, result.population).noise
-    rows = {int(k): _rows(result, int(k), whole) for k in shown.clusters}
-    for i, of in enumerate(whole):
-        of["axis"] = _axis(of["axis"], [of_cluster[i] for of_cluster in rows.values()])
+    rows = {int(k): _rows(result, int(k), whole) for k in result.shown.clusters}
+    for of, *of_clusters in zip(whole, *rows.values(), strict=True):
+        # Wide enough for the band and the interval of every cluster.
+        ends = [row[name] for row in of_clusters for name in ("q10", "q90", "low", "high") if row[name] is not None]
+        of["axis"] = [min(of["axis"][0], *ends), max(of["axis"][1], *ends)]
     return {
         "whole": whole,
         "level": None if result.intervals is None else result.intervals.level,
         "n_records": float(result.sizes.sum()),
         "stands_in": result.population is not result.inferred,
         "n_clusters": len(result.centers),
-        "n_rows": min(n_rows, len(shown.columns)),
+        "n_rows": min(n_rows, len(whole)),
         "doubtful": doubts,
         "clusters": [_cluster(result, k, of_cluster, whole, n_rows, k in doubts) for k, of_cluster in rows.items()],
     }
 
 
-def _whole(result: Result) -> list[Json]:
-    points, weights = result.population.points, result.population.weights
-    columns = []
-    for j in result.shown.columns:
-        column, centers = points[:, j], result.centers[:, j]
-        low, q10, q90, high = (weighted_quantile(column, weights, level) for level in (0.01, 0.1, 0.9, 0.99))
-        low, high = min(low, float(centers.min())), max(high, float(centers.max()))
-        if not low < high:
-            low, high = result.transcript.context.domain.low[j], result.transcript.context.domain.high[j]
-        columns.append(
-            {
-                "column": result.columns[j],
-                "mean": float(np.average(column, weights=weights)),
-                "deviation": _deviation(column, weights),
-                "q10": q10,
-                "q90": q90,
-                "axis": [low, high],
-                "span": float(result.spans[j]),
-            }
-        )
-    return columns
-
-
-def _axis(ends: list[float], rows: list[Json]) -> list[float]:
-    """The ends of a column's scale, wide enough for the band and the interval of every cluster."""
-    marks = [row[name] for row in rows for name in ("q10", "q90", "low", "high") if row[name] is not None]
-    return [min(ends[0], *marks), max(ends[1], *marks)]
-
-
-def _rows(result: Result, k: int, whole: list[Json]) -> list[Json]:
-    inside = result.cells == k
-    return [_row(result, k, int(j), inside, of) for j, of in zip(result.shown.columns, whole, strict=True)]
-
-
-def _row(result: Result, k: int, j: int, inside: NDArray[np.bool_], of: Json) -> Json:
-    """One column of a cluster against the whole."""
-    data, center, sure = result.population, float(result.centers[k, j]), result.intervals
-    column, weights = data.points[inside, j], data.weights[inside]
-    deviation, q10, q90 = 0.0, center, center
-    if weights.sum() > 0:
-        deviation = _deviation(column, weights)
-        q10, q90 = weighted_quantile(column, weights, 0.1), weighted_quantile(column, weights, 0.9)
-    low = None if sure is None else finite_or_none(sure.center_low[k, j])
-    high = None if sure is None else finite_or_none(sure.center_high[k, j])
-    difference = (center - of["mean"]) / of["deviation"] if of["deviation"] > 0 else 0.0
-    # A difference that the interval does not bear out is not one to tell colleagues about.
-    borne_out = sure is None or (low is not None and high is not None and not low <= of["mean"] <= high)
-    trait = None
-    if abs(difference) >= _DIFFERENT and borne_out:
-        much = "much " if abs(difference) >= _VERY_DIFFERENT else ""
-        trait = f"{much}{'higher' if difference > 0 else 'lower'}"
+def _whole(result: Result, j: int) -> Json:
+    """One column of all records."""
+    column, weights = result.population.points[:, j], result.population.weights
+    centers, domain = result.centers[:, j], result.transcript.context.domain
+    low, q10, q90, high = (weighted_quantile(column, weights, level) for level in (0.01, 0.1, 0.9, 0.99))
+    mean, deviation = mean_and_deviation(column, weights)
+    axis = [min(low, float(centers.min())), max(high, float(centers.max()))]
     return {
-        "column": of["column"],
-        "center": center,
-        "low": low,
-        "high": high,
+        "column": result.columns[j],
+        "mean": mean,
         "deviation": deviation,
         "q10": q10,
         "q90": q90,
-        "difference": difference,
-        "trait": trait,
+        "axis": axis if axis[0] < axis[1] else [domain.low[j], domain.high[j]],
+        "span": float(result.spans[j]),
     }
 
 
-def _deviation(values: Array, weights: Array) -> float:
-    mean = float(np.average(values, weights=weights))
-    return float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
+def _rows(result: Result, k: int, whole: list[Json]) -> list[Json]:
+    """Each column of a cluster against the whole."""
+    inside, rows = result.cells == k, []
+    weights = result.population.weights[inside]
+    for j, of in zip(result.shown.columns, whole, strict=True):
+        column, center = result.population.points[inside, j], float(result.centers[k, j])
+        deviation, q10, q90 = 0.0, center, center
+        if weights.sum() > 0:
+            deviation = mean_and_deviation(column, weights)[1]
+            q10, q90 = weighted_quantile(column, weights, 0.1), weighted_quantile(column, weights, 0.9)
+        low, high = result.interval(k, int(j))
+        difference = (center - of["mean"]) / of["deviation"] if of["deviation"] > 0 else 0.0
+        # A difference that the interval does not bear out is not one to tell colleagues about.
+        borne_out = result.intervals is None or not (low is None or high is None or low <= of["mean"] <= high)
+        trait = None
+        if abs(difference) >= _DIFFERENT and borne_out:
+            much = "much " if abs(difference) >= _VERY_DIFFERENT else ""
+            trait = f"{much}{'higher' if difference > 0 else 'lower'}"
+        rows.append(
+            {"column": of["column"], "center": center, "low": low, "high": high, "deviation": deviation}
+            | {"q10": q10, "q90": q90, "difference": difference, "trait": trait}
+        )
+    return rows
 
 
 def _cluster(result: Result, k: int, rows: list[Json], whole: list[Json], n_rows: int, doubted: bool) -> Json:
     size, total = float(result.sizes[k]), max(float(result.sizes.sum()), 1e-9)
-    sure = result.intervals
-    cluster = {
-        "label": k,
-        "size": size,
-        "size_low": None if sure is None else finite_or_none(sure.size_low[k]),
-        "size_high": None if sure is None else finite_or_none(sure.size_high[k]),
-        "share": size / total,
-        "doubtful": doubted,
-    }
+    low, high = result.interval(k)
+    cluster = {"label": k, "size": size, "size_low": low, "size_high": high, "share": size / total}
+    cluster["doubtful"] = doubted
     by_difference = sorted(rows, key=lambda row: -abs(row["difference"]))
     traits = [row for row in by_difference if row["trait"]][:_MOST_TRAITS]
     sentence = _sentence(cluster, traits, whole, len(result.centers))
@@ -128,7 +97,7 @@ def _cluster(result: Result, k: int, rows: list[Json], whole: list[Json], n_rows
 
 
 def _sentence(cluster: Json, traits: list[Json], whole: list[Json], n_clusters: int) -> str:
-    who = f"About {share(cluster['share'])} of the records" if cluster["share"] >= 0.001 else "Hardly any records"
+    who = f"About {h.share(cluster['share'])} of the records" if cluster["share"] >= 0.001 else "Hardly any records"
     if n_clusters > 1 and cluster["size_low"] is not None and cluster["size_low"] <= 0:
         return f"{who}, and perhaps none: the interval of its size reaches 0, so noise alone may have made it."
     if cluster["doubtful"]:
@@ -140,89 +109,243 @@ def _sentence(cluster: Json, traits: list[Json], whole: list[Json], n_clusters: 
     columns, parts = {of["column"]: of for of in whole}, []
     for row in traits:
         of = columns[row["column"]]
-        at, overall = (in_units(value, of["span"]) for value in (row["center"], of["mean"]))
+        at, overall = (h.in_units(value, of["span"]) for value in (row["center"], of["mean"]))
         parts.append(f"{row['column']} is {row['trait']} ({at} against {overall} overall)")
-    return f"{who}: {listed(parts)}."
+    return f"{who}: {h.listed(parts)}."
 
 
 def size_words(cluster: Json) -> str:
     """The size of a cluster with its interval."""
     if cluster["size_low"] is None:
-        return count(cluster["size"])
-    return f"{count(cluster['size'])} ({count(cluster['size_low'])} to {count(cluster['size_high'])})"
+        return h.count(cluster["size"])
+    return f"{h.count(cluster['size'])} ({h.count(cluster['size_low'])} to {h.count(cluster['size_high'])})"
 
 
-def html(profiles: Json) -> Markup:
+def html(profiles: Json) -> h.Markup:
     """What each cluster is like, largest first."""
     whole, clusters = {of["column"]: of for of in profiles["whole"]}, profiles["clusters"]
-    notes = []
+    notes, lead = [], " numbers them, compared with all records."
     if profiles["n_rows"] < len(whole):
         notes.append(f"Each card shows the {profiles['n_rows']} columns in which the cluster differs most.")
     if len(clusters) < profiles["n_clusters"]:
         notes.append(f"Shown are the {len(clusters)} largest of {profiles['n_clusters']} clusters.")
     if profiles["stands_in"]:
         notes.append("Spreads are those of maximum-entropy data inferred from the same transcript.")
-    sure = None
     if profiles["level"] is not None:
-        sure = (
-            f" Higher and lower are told only where the {share(profiles['level'])} interval, which stands in brackets, "
-            "bears it out."
-        )
+        level = h.share(profiles["level"])
+        lead += f" Higher and lower are told only where the {level} interval, which stands in brackets, bears it out."
     keys = [
-        (band("whole", 0.1, 0.9), "middle 80 % of all records"),
-        (band("own", 0.2, 0.7), "middle 80 % of the cluster"),
-        (mark("center", 0.5), "its centre"),
+        (h.band("whole", 0.1, 0.9), "middle 80% of all records"),
+        (h.band("own", 0.2, 0.7), "middle 80% of the cluster"),
+        (h.mark("center", 0.5), "its centre"),
     ]
-    predict = element("code", "predict")
-    return section(
+    return h.section(
         "clusters",
         "The clusters",
-        join("Largest first, numbered as ", predict, " numbers them, compared with all records.", sure),
-        [element("p", note, class_="soft") for note in notes],
-        legend([(track(key), words) for key, words in keys]),
-        element("div", [_card(cluster, whole) for cluster in clusters], class_="cards"),
+        h.join("Largest first, numbered as ", h.element("code", "predict"), lead),
+        [h.element("p", note, class_="soft") for note in notes],
+        h.tracks(keys),
+        h.element("div", [_card(cluster, whole) for cluster in clusters], class_="cards"),
     )
 
 
-def _card(cluster: Json, whole: dict[str, Any]) -> Markup:
+def _card(cluster: Json, whole: dict[str, Any]) -> h.Markup:
     label = cluster["label"]
     head = [
-        element("span", label, class_="badge", aria_hidden="true"),
-        element("h3", f"Cluster {label}", id=f"cluster-{label}"),
-        element("span", share(cluster["share"]), class_="share"),
+        h.element("span", label, class_="badge", aria_hidden="true"),
+        h.element("h3", f"Cluster {label}", id=f"cluster-{label}"),
+        h.element("span", h.share(cluster["share"]), class_="share"),
     ]
-    return element(
-        "article",
-        element("header", head),
-        track(band("size", 0.0, cluster["share"]), class_="thin"),
-        element("p", f"{size_words(cluster)} records", class_="soft"),
-        element("p", cluster["sentence"], class_="sentence"),
-        element("ul", [_profile(row, whole[row["column"]]) for row in cluster["rows"]], class_="plain profile"),
-        class_="card",
-        aria_labelledby=f"cluster-{label}",
-    )
+    parts = [
+        h.element("header", head),
+        h.track(h.band("size", 0.0, cluster["share"]), class_="thin"),
+        h.element("p", f"{size_words(cluster)} records", class_="soft"),
+        h.element("p", cluster["sentence"], class_="sentence"),
+        h.element("ul", [_profile(row, whole[row["column"]]) for row in cluster["rows"]], class_="plain profile"),
+    ]
+    return h.element("article", *parts, class_="card", aria_labelledby=f"cluster-{label}")
 
 
-def _profile(row: Json, of: Json) -> Markup:
+def _profile(row: Json, of: Json) -> h.Markup:
     low, high = of["axis"]
 
-    def at(value: float) -> float:
-        return float((value - low) / (high - low))
+    def stretch(kind: str, start: float, stop: float) -> h.Markup:
+        return h.band(kind, *((end - low) / (high - low) for end in (start, stop)))
 
-    def units(value: float) -> str:
-        return in_units(value, of["span"])
+    def units(*values: float) -> str:
+        return " to ".join(h.in_units(value, of["span"]) for value in values)
 
-    marks = [band("whole", at(of["q10"]), at(of["q90"])), band("own", at(row["q10"]), at(row["q90"]))]
-    interval = None
+    marks, interval = [stretch("whole", of["q10"], of["q90"]), stretch("own", row["q10"], row["q90"])], None
     if row["low"] is not None:
-        interval = element("small", f"({units(row['low'])} to {units(row['high'])})")
-        marks.append(band("interval", at(row["low"]), at(row["high"])))
-    marks.append(mark("center", at(row["center"])))
-    spread = f"80 % in {units(row['q10'])} to {units(row['q90'])}; overall mean {units(of['mean'])}"
-    return element(
-        "li",
-        element("span", row["column"], class_="name"),
-        element("span", element("b", units(row["center"])), " ", interval, class_="value"),
-        track(*marks),
-        element("small", spread, class_="spread"),
+        interval = h.element("small", f"({units(row['low'], row['high'])})")
+        marks.append(stretch("interval", row["low"], row["high"]))
+    marks.append(h.mark("center", (row["center"] - low) / (high - low)))
+    spread = f"80% in {units(row['q10'], row['q90'])}; overall mean {units(of['mean'])}"
+    return h.scale_row(row["column"], None, h.join(h.element("b", units(row["center"])), " ", interval), marks, spread)
+
+
+# ---- all centres, beside the picture ----
+def centers_content(result: Result) -> Json:
+    """The centres that are shown, with their intervals, and which of these are withheld."""
+    columns, sure, rows = result.shown.columns, result.intervals, []
+    for k in np.sort(result.shown.clusters):
+        ends = [result.interval(k, j) for j in columns]
+        low, high = (None if sure is None else [end[side] for end in ends] for side in (0, 1))
+        values = [float(v) for v in result.centers[k, columns]]
+        rows.append({"label": int(k), "values": values, "low": low, "high": high, "size": float(result.sizes[k])})
+    return {
+        "columns": [result.columns[j] for j in columns],
+        "spans": [float(result.spans[j]) for j in columns],
+        "level": None if sure is None else sure.level,
+        "withheld": [
+            {"cluster": k, "column": None if j is None else result.columns[j], "reason": reason}
+            for k, j, reason in (() if sure is None else sure.withheld)
+        ],
+        "rows": rows,
+    }
+
+
+def model_centers(centers: Array, bounds: list[Json]) -> Json:
+    """The same where nothing but centres was released."""
+    unknown = dict.fromkeys(("low", "high", "size"))
+    return {
+        "columns": [bound["column"] for bound in bounds],
+        "spans": [bound["high"] - bound["low"] for bound in bounds],
+        "level": None,
+        "withheld": [],
+        "rows": [{"label": k, "values": list(map(float, center)), **unknown} for k, center in enumerate(centers)],
+    }
+
+
+def centers_html(centers: Json) -> h.Markup:
+    """All centres as one table."""
+    spans, rows = centers["spans"], []
+
+    def cell(row: Json, j: int) -> h.Markup:
+        text, ends = h.in_units(row["values"][j], spans[j]), "withheld"
+        if row["low"] is None:
+            return h.join(text)
+        if row["low"][j] is not None:
+            ends = f"{h.in_units(row['low'][j], spans[j])} to {h.in_units(row['high'][j], spans[j])}"
+        return h.join(text, " ", h.element("small", f"({ends})"))
+
+    for row in centers["rows"]:
+        size = [] if row["size"] is None else [h.count(row["size"])]
+        rows.append([row["label"], *size, *(cell(row, j) for j in range(len(spans)))])
+    sized = any(row["size"] is not None for row in centers["rows"])
+    header = ["cluster", *(["records"] if sized else []), *centers["columns"]]
+    level = "" if centers["level"] is None else f", with {h.share(centers['level'])} intervals"
+    return h.join(h.table(header, rows, f"Centres in the units of the columns{level}"), _withheld(centers))
+
+
+def _withheld(centers: Json) -> h.Markup | None:
+    """Which intervals are not given, and why: clusters that lack the same ones for the same reason together."""
+    columns: dict[tuple[int, str], list[str]] = {}
+    for one in centers["withheld"]:
+        columns.setdefault((one["cluster"], one["reason"]), []).append(one["column"] or "size")
+    clusters: dict[tuple[str, str], list[str]] = {}
+    for (k, reason), names in columns.items():
+        every = len(names) == len(centers["columns"]) and "size" not in names
+        clusters.setdefault(("all columns" if every else h.listed(names), reason), []).append(str(k))
+    sentences = [
+        f"{'Clusters' if len(numbers) > 1 else 'Cluster'} {h.listed(numbers)}, {names}: {reason}."
+        for (names, reason), numbers in clusters.items()
+    ]
+    return h.element("p", "Withheld intervals. ", " ".join(sentences), class_="soft") if sentences else None
+
+
+# ---- how many clusters the data suggests, read off the inferred data: the curve for choosing K ----
+def choice_content(result: Result, *, level: float | None = 0.9, random_state: Any = 0) -> Json | None:
+    """The loss by number of clusters, as a part of that of one cluster, with intervals and a suggestion.
+
+    None where the inferred data has too few points to cluster; without a level there are no intervals.
+    """
+    chosen, transcript = len(result.centers), result.transcript
+    k_max = range_for(chosen)
+    if int((result.population.weights > 0).sum()) <= k_max:
+        return None
+    curve = suggest_clusters(
+        result.population,
+        k_max=k_max,
+        transcript=None if level is None else transcript,
+        domain=transcript.context.domain,
+        level=level or 0.9,
+        random_state=random_state,
     )
+
+    def parts(values: Any) -> list[float]:
+        return [float(v) for v in np.clip(np.asarray(values) / max(float(curve.loss[0]), 1e-300), 0.0, 10.0)]
+
+    return {
+        "chosen": chosen,
+        "suggested": curve.suggested,
+        "outcome": curve.outcome,
+        "sentence": curve.sentence,
+        "n_clusters": [int(k) for k in curve.n_clusters],
+        "loss": parts(curve.loss),
+        "low": None if level is None else parts(curve.loss_low),
+        "high": None if level is None else parts(curve.loss_high),
+        "gap": [float(v) for v in curve.gap],
+        "gap_error": [float(v) for v in curve.gap_error],
+        "level": level,
+    }
+
+
+def choice_html(choice: Json) -> h.Markup:
+    """The curve for choosing K, with the suggestion and what it is worth."""
+    chosen, most = choice["chosen"], choice["n_clusters"][-1]
+    suggested = None if choice["outcome"] == "not conclusive" else int(choice["suggested"])
+    lead = f"{choice['sentence']} {chosen} {'was' if chosen == 1 else 'were'} asked for."
+    words = f"at least {suggested}" if choice["outcome"] == "at least" else f"suggested: {suggested}"
+    if suggested == chosen:
+        marks = {chosen: ("both", f"asked for: {chosen}; {words}")}
+    else:
+        lead += " Another number costs no privacy: refit the same transcript."
+        marks = {chosen: ("chosen", f"asked for: {chosen}")} if chosen <= most else {}
+        marks |= {} if suggested is None else {suggested: ("suggested", words)}
+    caption = (
+        "Look for the bend. A suggestion is the gap statistic's: the smallest number that is as good as the best, "
+        "against data without clusters; lowered to what stands out from the noise of the release."
+    )
+    if choice["low"] is not None:
+        caption += f" Shaded: {h.share(choice['level'])} intervals, which hold the noise of the release."
+    keys = h.legend([(h.element("span", class_=f"dot {kind}"), text) for kind, text in marks.values()])
+    chart = _chart(choice, {k: kind for k, (kind, _) in marks.items()})
+    return h.section(
+        "choice",
+        "How many clusters?",
+        lead if chosen <= most else f"{lead} The curve ends at {most}.",
+        h.element("figure", keys, chart, h.element("figcaption", caption)),
+        h.folded("The curve as a table", _table(choice)),
+    )
+
+
+def _chart(choice: Json, kinds: dict[int, str]) -> h.Markup:
+    """The curve, with dots of these kinds by number of clusters."""
+    ks, loss = choice["n_clusters"], choice["loss"]
+    top, n, step = max(1.0, *(choice["high"] or [1.0])), max(len(ks) - 1, 1), max(1, len(ks) // 10)
+    across, between = [(k - 1) / n for k in ks], None
+    if choice["low"] is not None:
+        ends = zip(across, choice["low"], choice["high"], strict=True)
+        between = [(x, low / top, min(high / top, 1.0)) for x, low, high in ends]
+    return h.line_chart(
+        [[(x, value / top) for x, value in zip(across, loss, strict=True)]],
+        band_between=between,
+        points=[(x, value / top, kinds.get(k, "")) for x, value, k in zip(across, loss, ks, strict=True)],
+        x_labels=[(x, str(k)) for x, k in zip(across, ks, strict=True) if (k - 1) % step == 0],
+        y_labels=[(value / top, f"{100 * value:.0f}%") for value in (0.0, 0.25, 0.5, 0.75, 1.0)],
+        x_title="number of clusters",
+        y_title="spread that is left inside clusters",
+        label=f"Spread left inside clusters, from {h.share(loss[0])} with 1 to {h.share(loss[-1])} with {ks[-1]} "
+        f"clusters; {choice['sentence']} The table below has the numbers.",
+    )
+
+
+def _table(choice: Json) -> h.Markup:
+    columns: Json = {"clusters": choice["n_clusters"], "spread left": map(h.share, choice["loss"])}
+    if choice["low"] is not None:
+        ends = zip(map(h.share, choice["low"]), map(h.share, choice["high"]), strict=True)
+        columns["interval"] = [f"{low} to {high}" for low, high in ends]
+    columns |= {"gap": map(h.figure, choice["gap"]), "its error": [h.figure(error, 2) for error in choice["gap_error"]]}
+    rows = list(zip(*columns.values(), strict=True))
+    return h.table(list(columns), rows, "Spread left by number of clusters, and the gap statistic")

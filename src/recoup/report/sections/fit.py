@@ -7,23 +7,7 @@ import numpy as np
 from recoup.inference.diagnostics import ABSOLUTE_NOISE, Diagnostics, fit_of_blocks
 from recoup.inference.inferred import InferredDataset
 from recoup.queries.base import asked_by
-from recoup.report.html import (
-    Markup,
-    band,
-    count,
-    element,
-    figure,
-    folded,
-    legend,
-    line_chart,
-    mark,
-    scale_row,
-    section,
-    share,
-    table,
-    terms,
-    track,
-)
+from recoup.report import html as h
 from recoup.report.result import Json
 from recoup.transcript.transcript import Transcript
 
@@ -100,52 +84,53 @@ def _chains(ran: Diagnostics | None) -> Json | None:
     }
 
 
-def html(fit: Json) -> Markup:
+def html(fit: Json) -> h.Markup:
     """The misfit of each round against its noise, and the solver's own report."""
-    worst = max((row["residual"] for row in fit["rows"]), default=0.0)
-    chance = max((row["high"] for row in fit["rows"]), default=0.0)
-    top = max(2.0 * fit["expected"], chance, min(1.1 * worst, _WIDEST_FIT))
+    worst, highest = (max((row[end] for row in fit["rows"]), default=0.0) for end in ("residual", "high"))
+    top = max(2.0 * fit["expected"], highest, min(1.1 * worst, _WIDEST_FIT))
     rows = []
     for row in fit["rows"]:
-        scale = track(
-            band("chance", row["low"] / top, row["high"] / top),
-            mark("expected", fit["expected"] / top),
-            mark(f"residual {_MARKS.get(row['verdict'], row['verdict'])}", row["residual"] / top),
-        )
-        values = "1 value" if row["values"] == 1 else f"{count(row['values'])} values"
-        words = f"{_VERDICTS[row['verdict']]}; chance: {figure(row['low'], 2)} to {figure(row['high'], 2)} for {values}"
+        marks = [
+            h.band("chance", row["low"] / top, row["high"] / top),
+            h.mark("expected", fit["expected"] / top),
+            h.mark(f"residual {_MARKS.get(row['verdict'], row['verdict'])}", row["residual"] / top),
+        ]
+        low, high = (h.figure(row[end], 2) for end in ("low", "high"))
+        words = f"{_VERDICTS[row['verdict']]}; chance: {low} to {high} for {h.counted(row['values'], 'value')}"
         name = f"Round {row['round']}, {row['block']}"
-        rows.append(scale_row(name, row["asked"], figure(row["residual"], 2), scale, words))
+        rows.append(h.scale_row(name, row["asked"], h.figure(row["residual"], 2), marks, words))
     keys = [
-        (mark("residual within", 0.5), "mean misfit, in noise scales"),
-        (band("chance", 0.0, 1.0), "range of chance"),
-        (mark("expected", 0.5), "what noise leaves on average"),
+        (h.mark("residual within", 0.5), "mean misfit, in noise scales"),
+        (h.band("chance", 0.0, 1.0), "range of chance"),
+        (h.mark("expected", 0.5), "what noise leaves on average"),
     ]
-    solver = [[row["name"], row["value"]] for row in fit["solver"]]
-    return section(
+    solver = None
+    if fit["solver"]:
+        ended = [[row["name"], row["value"]] for row in fit["solver"]]
+        ended_table = h.table(["what", "value"], ended, "Diagnostics of the inference", words=2)
+        solver = h.folded("How the inference ended", ended_table)
+    return h.section(
         "fit",
         "Does the inferred data explain the answers?",
         "The distance between each noisy answer and what the inferred data would have answered, in units of the noise. "
-        f"Near {figure(fit['expected'], 2)} is what noise leaves; far above, the data does not explain the round. "
+        f"Near {h.figure(fit['expected'], 2)} is what noise leaves; far above, the data does not explain the round. "
         "Somewhat below is usual: inference follows the noise a little.",
-        legend([(track(key), words) for key, words in keys]),
-        element("ol", rows, class_="plain rows"),
-        folded("How the inference ended", table(["what", "value"], solver, "Diagnostics of the inference", words=2))
-        if solver
-        else None,
+        h.tracks(keys),
+        h.element("ol", rows, class_="plain rows"),
+        solver,
     )
 
 
-def chains_html(fit: Json) -> Markup | None:
+def chains_html(fit: Json) -> h.Markup | None:
     """Trace, acceptance, effective sample size and R-hat, where a sampler ran."""
     chains = fit["chains"]
     if chains is None:
         return None
-    accepted = [share(part) for part in chains["acceptance"]]
+    accepted = [h.share(part) for part in chains["acceptance"]]
     tiles = [
         ("chains" if len(accepted) > 1 else "chain", len(accepted)),
         ("accepted", " ".join(accepted) if len(accepted) < 3 else f"{accepted[0]} ..."),
-        ("effective samples", "too short" if chains["ess"] is None else figure(chains["ess"], 3)),
+        ("effective samples", "too short" if chains["ess"] is None else h.figure(chains["ess"], 3)),
         ("R-hat", "needs more chains" if chains["r_hat"] is None else f"{chains['r_hat']:.3f}"),
     ]
     best = chains["best_step"] or [None] * len(accepted)
@@ -153,13 +138,13 @@ def chains_html(fit: Json) -> Markup | None:
         [f"chain {i}", part, "" if step is None else f"{step:,}"]
         for i, (part, step) in enumerate(zip(accepted, best, strict=True), start=1)
     ]
-    return section(
+    return h.section(
         "chains",
         "Did the chains settle?",
         _settled(chains),
         _traces(chains["traces"]),
-        terms(tiles, class_="tiles small"),
-        folded("Each chain", table(["chain", "accepted", "step of the best data set"], rows, "Chains")),
+        h.terms(tiles, class_="tiles small"),
+        h.folded("Each chain", h.table(["chain", "accepted", "step of the best data set"], rows, "Chains")),
     )
 
 
@@ -178,21 +163,22 @@ def _settled(chains: Json) -> str:
     return " ".join(words)
 
 
-def _traces(traces: list[list[float]]) -> Markup | None:
+def _traces(traces: list[list[float]]) -> h.Markup | None:
     values = [value for trace in traces for value in trace]
     if not values or max(map(len, traces)) < 2:
         return None
     low, high = min(values), max(values)
     span = high - low or 1.0
-    chart = line_chart(
+    chart = h.line_chart(
         [
             [(i / max(len(trace) - 1, 1), 0.03 + 0.94 * (value - low) / span) for i, value in enumerate(trace)]
             for trace in traces
         ],
         x_labels=[(0.0, "start"), (1.0, "end")],
-        y_labels=[(0.03, figure(low, 4)), (0.97, figure(high, 4))],
+        y_labels=[(0.03, h.figure(low, 4)), (0.97, h.figure(high, 4))],
         x_title="steps of the chain",
         y_title="log target",
-        label=f"Log-likelihood of {len(traces)} chains along their steps, from {figure(low, 5)} to {figure(high, 5)}.",
+        label=f"Log-likelihood of {len(traces)} chains along their steps, from {h.figure(low, 5)} to "
+        f"{h.figure(high, 5)}.",
     )
-    return element("figure", chart)
+    return h.element("figure", chart)

@@ -29,7 +29,7 @@ from recoup.queries.cells import as_cells
 from recoup.queries.counts import Marginal, marginals_of
 from recoup.report.html import Markup, element, folded, join, legend, section, share
 from recoup.report.result import Json, Result
-from recoup.report.sections import centers
+from recoup.report.sections.clusters import centers_html
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
 
@@ -67,31 +67,28 @@ def content(result: Result, *, random_state: Any = 0) -> Json:
     at = [int(t) for t in np.unique(np.linspace(1, n_rounds, min(n_rounds, _MOST_STEPS)).round())]
     streams = np.random.default_rng(random_state).spawn(len(at))
     n_points = int(np.clip(_STEP_BYTES // (len(at) * len(columns) * 2), 300, _STEP_POINTS))
-    steps, following = [], final
+    inferring, steps, following = result.method != "none", [], final
     # Backwards, so that each step is matched to the one that follows it, and all to the result.
     for t, stream in reversed(list(zip(at, streams, strict=True))):
         so_far = replace(transcript, rounds=transcript.rounds[:t])
         data = infer(so_far, "maxent", random_state=stream, n_points=_STEP_POINTS, warn=False)
-        refitted = weighted_kmeans(
-            domain.to_unit(data.points), data.weights, len(final), n_restarts=_STEP_RESTARTS, rng=stream
-        ).centers
-        own = _own_answer(so_far, len(final))
+        points = domain.to_unit(data.points)
+        refitted = weighted_kmeans(points, data.weights, len(final), n_restarts=_STEP_RESTARTS, rng=stream).centers
+        own, answered = _own_answer(so_far, len(final)), transcript.rounds[t - 1]
         # Without inference the picture follows the algorithm's own answer.
-        following = matched(refitted if own is None or result.method != "none" else own, following)
-        before = None if result.method == "none" else own
-        answered = transcript.rounds[t - 1]
+        following = matched(refitted if own is None or inferring else own, following)
         steps.append(
             {
                 "round": t,
                 "words": asked_by(answered.query).words,
                 "asked": _asked(answered, result),
-                "before": None if before is None else _encoded(matched(before, final), result),
+                "before": _encoded(matched(own, final), result) if inferring and own is not None else None,
                 "after": _encoded(following, result),
                 "moved": _distance(following, final),
                 "density": _density(data, result, n_points),
             }
         )
-    last = None if result.method == "none" else _own_answer(transcript, len(final))
+    last = _own_answer(transcript, len(final)) if inferring else None
     n_final = int(np.clip(_RESULT_BYTES // (len(columns) * 2), 800, 8_000))
     all_rounds = "one round" if n_rounds == 1 else f"all {n_rounds} rounds"
     return {
@@ -100,7 +97,7 @@ def content(result: Result, *, random_state: Any = 0) -> Json:
         "low": [domain.low[j] for j in columns],
         "high": [domain.high[j] for j in columns],
         "view": [_view(result, int(j)) for j in columns],
-        "pair": _telling_pair(final, columns),
+        "pair": sorted(int(i) for i in np.argsort(-np.std(final[:, columns], axis=0), kind="stable")[:2]),
         "labels": [int(k) for k in clusters],
         "n_clusters": len(final),
         "n_rounds": n_rounds,
@@ -131,16 +128,14 @@ def _own_answer(transcript: Transcript, n_clusters: int) -> Array | None:
 
 def _gain(result: Result, before: Array) -> Json:
     """How much lower the loss on the inferred data is after inference than before it."""
-    domain = result.transcript.context.domain
-    points, weights = domain.to_unit(result.population.points), result.population.weights
-    after = domain.to_unit(result.centers)
-    loss_before = weighted_inertia(points, weights, np.ascontiguousarray(before))
-    loss_after = weighted_inertia(points, weights, after)
+    domain, data = result.transcript.context.domain, result.population
+    points, after = domain.to_unit(data.points), domain.to_unit(result.centers)
+    losses = [weighted_inertia(points, data.weights, np.ascontiguousarray(centers)) for centers in (before, after)]
     moved = _distance(matched(before, after), after)
     return {
-        "loss_before": float(loss_before),
-        "loss_after": float(loss_after),
-        "ratio": float(loss_after / loss_before) if loss_before > 0 else 1.0,
+        "loss_before": float(losses[0]),
+        "loss_after": float(losses[1]),
+        "ratio": float(losses[1] / losses[0]) if losses[0] > 0 else 1.0,
         "moved": moved,
         "moved_words": share(moved),
     }
@@ -149,12 +144,6 @@ def _gain(result: Result, before: Array) -> Json:
 def _distance(one: Array, other: Array) -> float:
     """The mean distance between matched centres, as a part of the bounds' diagonal."""
     return float(np.mean(np.sqrt(((one - other) ** 2).sum(axis=1))) / (2.0 * np.sqrt(one.shape[1])))
-
-
-def _telling_pair(unit_centers: Array, columns: NDArray[np.int64]) -> list[int]:
-    """The two shown columns along which the centres differ most, in the order of the table."""
-    spread = np.std(unit_centers[:, columns], axis=0)
-    return sorted(int(i) for i in np.argsort(-spread, kind="stable")[:2])
 
 
 def _interval(result: Result) -> Json | None:
@@ -173,9 +162,9 @@ def _view(result: Result, j: int) -> list[float]:
     """The part of a column's bounds that holds nearly all inferred data and every centre, with a margin."""
     domain = result.transcript.context.domain
     low, high = domain.low[j], domain.high[j]
-    points, weights = result.population.points[:, j], result.population.weights
-    ends = [weighted_quantile(points, weights, _TAIL), weighted_quantile(points, weights, 1.0 - _TAIL)]
-    left, right = min(ends[0], result.centers[:, j].min()), max(ends[1], result.centers[:, j].max())
+    points, weights, centers = result.population.points[:, j], result.population.weights, result.centers[:, j]
+    left = min(weighted_quantile(points, weights, _TAIL), centers.min())
+    right = max(weighted_quantile(points, weights, 1.0 - _TAIL), centers.max())
     if result.intervals is not None:
         left = np.fmin(left, np.fmin.reduce(result.intervals.center_low[:, j]))
         right = np.fmax(right, np.fmax.reduce(result.intervals.center_high[:, j]))
@@ -202,9 +191,7 @@ def _asked(answered: Round, result: Result) -> Json:
 
 def _histograms(answers: Sequence[tuple[Marginal, Array]], columns: list[int]) -> Json:
     """Histograms by column and by pair of columns, summed over the columns that are not looked at."""
-    place = {column: i for i, column in enumerate(columns)}
-    single: Json = {}
-    pairs: Json = {}
+    place, single, pairs = {column: i for i, column in enumerate(columns)}, Json(), Json()
     for marginal, noisy in answers:
         counts = noisy.reshape(marginal.sides)
         axes = [axis for axis, column in enumerate(marginal.columns) if column in place]
@@ -239,20 +226,12 @@ def _density(data: InferredDataset, result: Result, n_points: int) -> str:
 
 
 def positions(unit: Array) -> str:
-    """Points of the unit domain, row by row, as little-endian 16-bit fractions of the bounds.
-
-    >>> positions(np.array([[-1.0, 1.0]]))
-    'AAD//w=='
-    """
+    """Points of the unit domain, row by row, as little-endian 16-bit fractions of the bounds."""
     return _base64(np.rint((np.clip(unit, -1.0, 1.0) + 1.0) * 0.5 * _FULL).astype("<u2"))
 
 
 def shades(values: Array) -> str:
-    """Values, negative ones as 0, as 8-bit parts of the largest.
-
-    >>> shades(np.array([0.0, 2.0, -1.0]))
-    'AP8A'
-    """
+    """Values, negative ones as 0, as 8-bit parts of the largest."""
     values = np.maximum(np.asarray(values, dtype=np.float64), 0.0)
     top = float(values.max()) if values.size else 0.0
     scaled = np.rint(255.0 * values / top) if top > 0 else np.zeros(values.shape)
@@ -275,51 +254,40 @@ def evenly_chosen(weights: Array, n: int) -> NDArray[np.int64]:
 
 def html(at: Json, steps: Json | None) -> Markup:
     """The picture's frame and controls, and the centres as text; only these where there is no transcript."""
-    table = centers.html(at)
+    table = centers_html(at)
     if steps is None:
         lead = "Only these centres were released; there is no transcript that could tell more."
         return section("picture", "The centres", lead, table)
-    stage = element(
-        "div",
-        element("canvas", id="map-density", aria_hidden="true"),
-        element("svg", id="map-marks", aria_hidden="true", focusable="false"),
-        id="map",
-        class_="stage",
-        role="img",
-        aria_labelledby="map-status",
-    )
+    lead = _LEADS.get(steps["method"], _LEADS["other"])
+    if steps["gain"] is not None:
+        moved, ratio = steps["gain"]["moved_words"], steps["gain"]["ratio"]
+        lead += f" Inference from all rounds moved the centres by {moved} of the bounds' diagonal on average"
+        lowered = f" and lowered the spread inside the clusters of the inferred data by {share(1 - ratio)}."
+        lead += lowered if ratio < 0.995 else "."
+    density = element("canvas", id="map-density", aria_hidden="true")
+    marks = element("svg", id="map-marks", aria_hidden="true", focusable="false")
+    stage = element("div", density, marks, id="map", class_="stage", role="img", aria_labelledby="map-status")
     status = element("p", _NO_SCRIPT, id="map-status", class_="status", aria_live="polite")
     return section(
         "picture",
         "How the centres came about",
-        join(_LEADS.get(steps["method"], _LEADS["other"]), _gain_words(steps["gain"])),
+        lead,
         element("figure", stage, _slider(steps), status, _options(steps), _key(steps), class_="map"),
         folded("The centres as a table", table, opened=len(at["rows"]) <= 10),
     )
-
-
-def _gain_words(gain: Json | None) -> str:
-    if gain is None:
-        return ""
-    words = f" Inference from all rounds moved the centres by {gain['moved_words']} of the bounds' diagonal on average"
-    if gain["ratio"] < 0.995:
-        return f"{words} and lowered the spread inside the clusters of the inferred data by {share(1 - gain['ratio'])}."
-    return f"{words}."
 
 
 def _slider(steps: Json) -> Markup:
     last = len(steps["steps"])
     names = [*(str(step["round"]) for step in steps["steps"]), "result"]
     ticks = [element("span", name, style=f"left:{100 * i / last:.2f}%") for i, name in enumerate(names)]
-    slider = element(
-        "label",
+    parts = [
         element("span", "Round", class_="visually-hidden"),
         element("input", id="map-step", type="range", min=0, max=last, step=1, value=last),
         element("span", *ticks, class_="ticks", aria_hidden="true"),
-        class_="slider",
-    )
+    ]
     play = element("button", "Play", id="map-play", type="button", class_="primary", aria_describedby="map-status")
-    return element("div", play, slider, class_="steps")
+    return element("div", play, element("label", *parts, class_="slider"), class_="steps")
 
 
 def _options(steps: Json) -> Markup:
@@ -331,11 +299,17 @@ def _options(steps: Json) -> Markup:
     labels = [("", "all clusters"), *((str(i), f"cluster {k}") for i, k in enumerate(steps["labels"]))]
     ends = zip(steps["view"], steps["low"], steps["high"], strict=True)
     zooms = any(view[0] > low or view[1] < high for view, low, high in ends)
-    boxes = [
-        _box("map-before", "before inference", _has_before(steps)),
-        _box("map-intervals", "intervals", steps["interval"] is not None),
-        _box("map-paths", "paths", True, checked=len(steps["labels"]) <= _MOST_PATHS),
-        _box("map-zoom", "zoom to the data", zooms),
+    few = len(steps["labels"]) <= _MOST_PATHS
+    boxes = [  # and whether there is any of it, and whether it is shown at first
+        ("map-before", "before inference", _has_before(steps), True),
+        ("map-intervals", "intervals", steps["interval"] is not None, True),
+        ("map-paths", "paths", True, few),
+        ("map-zoom", "zoom to the data", zooms, True),
+    ]
+    shown = [
+        element("label", element("input", id=name, type="checkbox", checked=checked), label, class_="check")
+        for name, label, useful, checked in boxes
+        if useful
     ]
     note = None
     if len(columns) < steps["n_columns"]:
@@ -346,14 +320,14 @@ def _options(steps: Json) -> Markup:
         pair,
         _select("map-behind", "Behind", _BEHIND, "density"),
         _select("map-follow", "Follow", labels, ""),
-        element("fieldset", element("legend", "Show"), *boxes),
+        element("fieldset", element("legend", "Show"), *shown),
         note,
         class_="options",
     )
 
 
 def _has_before(steps: Json) -> bool:
-    return steps["before"] is not None or any(step["before"] is not None for step in steps["steps"])
+    return any(step["before"] is not None for step in (steps, *steps["steps"]))
 
 
 def _select(name: str, label: str, options: list[tuple[str, str]], chosen: str) -> Markup:
@@ -361,18 +335,13 @@ def _select(name: str, label: str, options: list[tuple[str, str]], chosen: str) 
     return element("label", element("span", label), element("select", *items, id=name), class_="choice")
 
 
-def _box(name: str, label: str, useful: bool, *, checked: bool = True) -> Markup | None:
-    if not useful:
-        return None
-    return element("label", element("input", id=name, type="checkbox", checked=checked), label, class_="check")
-
-
 def _key(steps: Json) -> Markup:
     words = "centre, with its number" if steps["method"] == "none" else "centre after inference, with its number"
-    items = [("after", words)]
+    items = {"after": words}
     if _has_before(steps):
-        items.append(("before", "the same before inference"))
+        items["before"] = "the same before inference"
     if steps["interval"] is not None:
-        items.append(("interval", f"{share(steps['interval']['level'])} interval"))
-    items.append(("density", "inferred density"))
-    return element("figcaption", legend([(element("span", class_=f"key {kind}"), text) for kind, text in items]))
+        items["interval"] = f"{share(steps['interval']['level'])} interval"
+    items["density"] = "inferred density"
+    keys = [(element("span", class_=f"key {kind}"), text) for kind, text in items.items()]
+    return element("figcaption", legend(keys))

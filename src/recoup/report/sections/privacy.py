@@ -1,4 +1,4 @@
-"""What was promised, in plain words and in numbers, and what the promise does not cover."""
+"""What was promised, in plain words and in numbers, what the promise does not cover, and where the budget went."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from math import exp
 from typing import Any
 
-from recoup.inference.evidence import privacy_of, releases_behind
+from recoup.inference.evidence import releases_behind
 from recoup.inference.inferred import InferredDataset
 from recoup.privacy.statement import CSV_MEANING, NOT_PRIVATE, REPLACED
-from recoup.report.html import Markup, count, element, figure, folded, join, section, table, terms
+from recoup.queries.base import asked_by
+from recoup.report.html import Markup, band, element, figure, folded, join, scale_row, section, table, terms, tracks
 from recoup.report.result import Json
 from recoup.transcript.transcript import Transcript
 
@@ -29,11 +30,18 @@ _NOISE = {
     "unverified": "made elsewhere; nothing here can tell how it was drawn",
 }
 _OPENINGS = {"simulated": "With secure noise: ", "unverified": "As claimed, and not verified by Recoup: "}
-_SIMULATED = {
-    "title": NOT_PRIVATE,
-    "text": "The noise came from a seed, for an experiment. Whoever has the seed can take it off again, so treat this "
-    "page like the records themselves. What is said about privacy below is what secure noise of the same size would "
-    "have promised.",
+_WARNINGS = {
+    "simulated": (
+        NOT_PRIVATE,
+        "The noise came from a seed, for an experiment. Whoever has the seed can take it off again, so treat this page "
+        "like the records themselves. What is said about privacy below is what secure noise of the same size would "
+        "have promised.",
+    ),
+    "unverified": (
+        "Privacy claimed, not verified",
+        "{which} were made elsewhere. What is said about privacy below is claimed by whoever made them, not verified "
+        "by Recoup: neither the noise, nor what one record could change, nor the budget.",
+    ),
 }
 
 
@@ -42,20 +50,7 @@ def best_guess(epsilon: float, delta: float = 0.0) -> float:
 
     The bound is (e^epsilon + delta) / (1 + e^epsilon), whatever else is known.
     """
-    if epsilon > 700:
-        return 1.0
-    return min(1.0, (exp(epsilon) + delta) / (1.0 + exp(epsilon)))
-
-
-def content_of(transcript: Transcript, inferred: InferredDataset | None, *, lost: float, clusters: bool) -> Json:
-    """The content for a result: of its transcript and of all that the inferred data was made from."""
-    return content(
-        privacy_of(transcript, inferred),
-        n_records=transcript.context.n_records,
-        lost=lost,
-        n_releases=releases_behind(transcript, inferred),
-        clusters=clusters,
-    )
+    return 1.0 if epsilon > 700 else min(1.0, (exp(epsilon) + delta) / (1.0 + exp(epsilon)))
 
 
 def content(
@@ -70,16 +65,19 @@ def content(
 
     `lost` is what a crash spent without an answer, as an epsilon or rho.
     """
-    epsilon, delta = float(privacy["epsilon"]), float(privacy["delta"])
-    noise = str(privacy["noise"])
+    epsilon, delta, noise = float(privacy["epsilon"]), float(privacy["delta"]), str(privacy["noise"])
     low, high = privacy["bounds"]["low"], privacy["bounds"]["high"]
     names = privacy["bounds"]["columns"] or [f"column {j}" for j in range(len(low))]
+    warning, which = None, "These answers" if n_releases == 1 else "Some of the answers behind this page"
+    if noise in _WARNINGS:
+        title, text = _WARNINGS[noise]
+        warning = {"title": title, "text": text.format(which=which)}
     return {
         "private": noise == "secure",
         "n_releases": n_releases,
         "statement": str(privacy["statement"]),
-        "warning": {"secure": None, "simulated": _SIMULATED, "unverified": _claim(n_releases)}[noise],
-        "words": _words(epsilon, delta, str(privacy["unit"]), noise, str(privacy["neighbours"]), clusters),
+        "warning": warning,
+        "words": _words(privacy, epsilon, delta, clusters),
         "numbers": _numbers(privacy, epsilon, delta, n_records, lost, n_releases),
         "bounds": [
             {"column": str(name), "low": float(a), "high": float(b)}
@@ -89,24 +87,14 @@ def content(
     }
 
 
-def _claim(n_releases: int) -> dict[str, str]:
-    which = "These answers" if n_releases == 1 else "Some of the answers behind this page"
-    return {
-        "title": "Privacy claimed, not verified",
-        "text": (
-            f"{which} were made elsewhere. What is said about privacy below is claimed by whoever made them, not "
-            "verified by Recoup: neither the noise, nor what one record could change, nor the budget."
-        ),
-    }
-
-
-def _words(epsilon: float, delta: float, unit: str, noise: str, neighbours: str, clusters: bool) -> list[str]:
+def _words(privacy: Mapping[str, Any], epsilon: float, delta: float, clusters: bool) -> list[str]:
+    unit = str(privacy["unit"])
     one = unit.startswith("one ")
     who, them = (f"any {unit}", "it") if one else (f"all {unit}", "them")
     present = f"{who} {'was' if one else 'were'} in the table"
     right = round(100 * best_guess(epsilon, delta))
     limit = f"where both are equally likely beforehand, a guess is right at most {right} times in 100."
-    if neighbours == REPLACED:
+    if privacy["neighbours"] == REPLACED:
         change = f"With either value of {them}"
         first = f"Seeing all of this, nobody can tell for sure which of two values {who} had: {limit}"
     else:
@@ -123,7 +111,7 @@ def _words(epsilon: float, delta: float, unit: str, noise: str, neighbours: str,
         f"This holds whatever else is known, and for everything here: the inferred data, {everything} were computed "
         "from the noisy answers alone, so they cost nothing further."
     )
-    opening = _OPENINGS.get(noise)
+    opening = _OPENINGS.get(privacy["noise"])
     return [first if opening is None else f"{opening}{first[0].lower()}{first[1:]}", second, third]
 
 
@@ -151,59 +139,39 @@ def _numbers(
         meaning = CSV_MEANING[privacy["csv_dialect"]]
         rows.append(("dialect of CSV", str(privacy["csv_dialect"]), f"as declared: one unit is {meaning}"))
     if n_records is not None:
-        rows.append(("declared records", count(n_records), "a public number that was typed, not counted"))
+        rows.append(("declared records", f"{n_records:,}", "a public number that was typed, not counted"))
     rows.append(("version", f"Recoup {privacy['version']}", "that read it" if claimed else "that released it"))
     return [{"name": name, "value": value, "meaning": meaning} for name, value, meaning in rows]
 
 
 def _not_covered(privacy: Mapping[str, Any], n_records: int | None, delta: float) -> list[dict[str, str]]:
-    claimed = privacy["noise"] == "unverified"
-    rows = [
-        (
-            "Bounds taken from the data",
-            "The bounds below were declared as public knowledge. If they were computed from the table, or by a step "
-            "before this one that looked at it, the promise does not hold.",
-        ),
-        (
-            "Other releases",
-            "Every further release from the same records adds its own epsilon. Only a shared ledger adds them up; what "
-            "was published outside it is not counted here.",
-        ),
-        (
-            f"People with more than {str(privacy['unit']).removesuffix(' of one person')}",
-            "The limit is declared and not enforced. Somebody with twice as many is protected with twice the epsilon"
-            + (", and the delta is 1 + e^epsilon times as large." if delta else "."),
-        ),
-        (
-            "Exact helpers",
-            "Labels from predict, distances from transform and values of score are exact functions of the records that "
-            "they are given. They are for local use and are not on this page.",
-        ),
-        (
-            "Time and machines",
-            "How long a run took, how much memory it used, and who may read the table or the machine are not hidden.",
-        ),
-        (
-            "What is true of many",
-            "A conclusion about a group can be drawn about its members, whether they are in the table or not.",
-        ),
-    ]
-    if claimed:
-        text = (
-            "Noise, clipping and budget were somebody else's. If they are not what was stated, nothing here shows it."
-        )
-        rows.insert(0, ("The claim itself", text))
-    if n_records is not None:
-        rows.append(("The declared number of records", "It is public as it was typed, like column names and titles."))
-    if delta:
-        text = (
-            "Every event may be more likely by delta than the factor above allows. A delta of 1 / N would allow to "
-            "publish a record drawn at random: it should be far below."
-        )
-        if not claimed:
-            text += " Noise of this kind does nothing like it: what is possible with one table is possible with all."
-        rows.append(("Up to delta", text))
-    return [{"title": title, "text": text} for title, text in rows]
+    claimed, unit = privacy["noise"] == "unverified", str(privacy["unit"]).removesuffix(" of one person")
+    claim = "Noise, clipping and budget were somebody else's. If they are not what was stated, nothing here shows it."
+    up_to_delta = (
+        "Every event may be more likely by delta than the factor above allows. A delta of 1 / N would allow to publish "
+        "a record drawn at random: it should be far below."
+    )
+    if not claimed:
+        up_to_delta += " Noise of this kind does nothing like it: what is possible with one table is possible with all."
+    typed = "It is public as it was typed, like column names and titles."
+    gaps = {
+        "The claim itself": claim if claimed else "",
+        "Bounds taken from the data": "The bounds below were declared as public knowledge. If they were computed from "
+        "the table, or by a step before this one that looked at it, the promise does not hold.",
+        "Other releases": "Every further release from the same records adds its own epsilon. Only a shared ledger adds "
+        "them up; what was published outside it is not counted here.",
+        f"People with more than {unit}": "The limit is declared and not enforced. Somebody with twice as many is "
+        f"protected with twice the epsilon{', and the delta is 1 + e^epsilon times as large' if delta else ''}.",
+        "Exact helpers": "Labels from predict, distances from transform and values of score are exact functions of the "
+        "records that they are given. They are for local use and are not on this page.",
+        "Time and machines": "How long a run took, how much memory it used, and who may read the table or the machine "
+        "are not hidden.",
+        "What is true of many": "A conclusion about a group can be drawn about its members, whether they are in the "
+        "table or not.",
+        "The declared number of records": "" if n_records is None else typed,
+        "Up to delta": up_to_delta if delta else "",
+    }
+    return [{"title": title, "text": text} for title, text in gaps.items() if text]
 
 
 def html(privacy: Json) -> Markup:
@@ -226,3 +194,89 @@ def html(privacy: Json) -> Markup:
             opened=len(bounds) <= 4,
         ),
     )
+
+
+def budget_content(transcript: Transcript, inferred: InferredDataset | None = None) -> Json:
+    """What each round cost, how that was split, and how noisy its counts were.
+
+    Where privacy is only claimed, the rounds have what such noise would cost here, and the total is theirs.
+    """
+    context, claimed = transcript.context, transcript.imported
+    total = float(sum(r.price.amount for r in transcript.rounds) if claimed else context.budget.amount)
+    rounds = []
+    for t, answered in enumerate(transcript.rounds, start=1):
+        price, parts, count_noise = float(answered.price.amount), answered.price_of_blocks(context), None
+        if "count" in parts:
+            count_noise = context.noise.deviation(float(answered.scales[answered.block("count", context)][0]))
+        rounds.append(
+            asked_by(answered.query)._asdict()
+            | {
+                "round": t,
+                "price": price,
+                "share": price / total,
+                "parts": [{"name": f"{name}s", "price": part, "share": part / total} for name, part in parts.items()],
+                "count_noise": count_noise,
+            }
+        )
+    return {
+        "measure": "epsilon" if context.budget_measure == "pure" else "rho",
+        "total": total,
+        "spent": total if claimed else float(transcript.amount_spent),
+        "epsilon": float(context.epsilon),
+        "delta": float(context.delta),
+        "claimed": claimed,
+        "lost": float(sum(transcript.lost) + (transcript.pending or 0)) * total,
+        "n_others": releases_behind(transcript, inferred) - 1,
+        "rounds": rounds,
+    }
+
+
+def budget_html(budget: Json) -> Markup:
+    """What each round cost, on top of the rounds before it."""
+    unit, lost = budget["measure"], None
+    if budget["lost"] > 0:
+        words = f"What was charged and lost in an interruption counts as spent: {unit} {figure(budget['lost'])}."
+        lost = element("p", words, class_="note")
+    names = dict.fromkeys(["counts", "sums", *(part["name"] for row in budget["rounds"] for part in row["parts"])])
+    keys = {"counts": "counts", "sums": ", ".join(name for name in names if name != "counts")}
+    keys["before"] = "spent in earlier rounds"
+    before, rows = 0.0, []
+    for entry in budget["rounds"]:
+        marks = [band("before", 0.0, before)]
+        for part in entry["parts"]:
+            marks.append(band("counts" if part["name"] == "counts" else "sums", before, before + part["share"]))
+            before += part["share"]
+        split = ", ".join(f"{part['name']} {figure(part['price'])}" for part in entry["parts"])
+        noise = "" if entry["count_noise"] is None else f"; noise of a count ±{figure(entry['count_noise'], 2)} records"
+        price = f"{unit} {figure(entry['price'])}"
+        rows.append(scale_row(f"Round {entry['round']}", entry["words"], price, marks, f"{split}{noise}"))
+    return section(
+        "budget",
+        "Where the budget went",
+        _lead(budget),
+        lost,
+        tracks([(band(kind, 0.0, 1.0), text) for kind, text in keys.items()]),
+        element("ol", rows, class_="plain rows"),
+    )
+
+
+def _lead(budget: Json) -> str:
+    unit, epsilon, total = budget["measure"], figure(budget["epsilon"], 6), figure(budget["total"], 4)
+    spent = "all" if budget["spent"] > 0.99999 * budget["total"] else figure(budget["spent"], 4)
+    if budget["claimed"]:
+        lead = (
+            f"Epsilon = {epsilon} is claimed for all rounds together, not verified by Recoup. The bars show what noise "
+            f"of the stated scales would cost had Recoup drawn it, for adding or removing one unit: {unit} {total} in "
+            "all."
+        )
+    elif unit == "epsilon":
+        lead = f"Of epsilon = {epsilon}, {spent} was spent, round after round."
+    else:
+        lead = (
+            f"Gaussian noise is priced in rho (zero-concentrated privacy). Epsilon = {epsilon} with delta = "
+            f"{budget['delta']:g} allows rho = {total}, of which {spent} was spent."
+        )
+    if budget["n_others"]:
+        others = "another release" if budget["n_others"] == 1 else f"{budget['n_others']} other releases"
+        lead += f" The inferred data was made from {others} as well; the promise is that of all together."
+    return lead

@@ -1,0 +1,356 @@
+"""`recoup cluster`, `release` and `plan`: from the records, within a budget; what is released is kept."""
+
+from __future__ import annotations
+
+import warnings
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from recoup._files import write_whole
+from recoup.cli import options
+from recoup.cli import output as out
+from recoup.cli.settings import ConfigFile, read_columns
+from recoup.errors import DoubtfulResult, ParameterError, RecoupError, TranscriptError
+
+if TYPE_CHECKING:
+    from recoup.estimators import PrivateKMeans
+    from recoup.planner import Plan
+    from recoup.transcript.context import Context
+    from recoup.transcript.transcript import Transcript
+
+_CENTERS, _TRANSCRIPT = "centers.csv", "transcript.json"
+_ALGORITHM = "auto; adaptive, which chooses each query from all answers so far; lloyd (DP-KMEANS); grid (EUGkM); "
+_ALGORITHM += "hybrid; or gupt and privgene, which release centres alone, without a transcript."
+_ROUNDS = "How many rounds of lloyd (by default 5) or of privgene."
+_FOLDER = "Write centers.csv and transcript.json, if there is one, into this folder."
+_EXCESS = "A wanted excess over non-private k-means, such as 0.05: say which epsilon or N reaches it."
+_EXPECTED = ("expected_displacement", "expected_excess", "suggested_rounds", "relative_excess")
+
+
+def cluster(
+    data: options.DataPath,
+    clusters: options.Clusters,
+    epsilon: options.Epsilon,
+    bounds: options.Bounds = None,
+    delta: options.Delta = "0",
+    ledger: options.LedgerPath = None,
+    records_per_person: options.RecordsPerPerson = 1,
+    csv_dialect: options.CsvDialect = options.CsvDialectName.rfc4180,
+    simulated_noise: options.SimulatedNoise = False,
+    domain: options.DomainOption = options.DomainName.auto,
+    n_records: options.DeclaredRecords = None,
+    algorithm: Annotated[str, options.choice("ALGORITHM", _ALGORITHM)] = "auto",
+    rounds: Annotated[int | None, options.in_run(help=_ROUNDS)] = None,
+    postprocess: Annotated[str, options.choice("POSTPROCESS", "auto is maxent; none keeps the last iterate.")] = "auto",
+    seed: options.Seed = None,
+    output: Annotated[Path | None, options.output(help=_FOLDER)] = None,
+    resume: options.Resume = False,
+    as_json: options.AsJson = False,
+    config_file: ConfigFile = None,
+) -> None:
+    """Cluster a table privately and print the centres in its own units.
+
+    A record with a missing or unreadable value contributes nothing. Example:
+
+        recoup cluster people.csv -k 5 --epsilon 1 --bounds age=17:90,hours=1:99
+    """
+    from recoup.curator.rivals import RIVALS
+    from recoup.estimators import PrivateKMeans
+
+    budget, declared = options.read_budget(epsilon, delta), read_columns(bounds)
+    model = PrivateKMeans(
+        n_clusters=clusters,
+        epsilon=budget[0],
+        delta=budget[1],
+        bounds=declared.bounds,
+        domain=domain.value,
+        n_records="auto" if n_records is None else n_records,
+        records_per_person=records_per_person,
+        algorithm=algorithm,
+        n_rounds="auto" if rounds is None else rounds,
+        postprocess=postprocess,
+        ledger=options.existing_ledger(ledger),
+        csv_dialect=csv_dialect.value,
+        random_state=seed,
+        noise="simulated" if simulated_noise else "secure",
+    )
+    transcript_path = _transcript_path(output, resume, releases_transcript=algorithm not in RIVALS)
+    n_rounds, at_most = _planned_rounds(model)
+    with out.Progress(n_rounds, at_most=at_most) as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtfulResult)  # said below, in its place
+        # Saved after every round: whatever happens next, what was paid for is kept.
+        model.fit(data, transcript_path=transcript_path, resume=resume, on_round=progress.finished)
+    centers, columns = model.cluster_centers_, [str(name) for name in model.feature_names_in_]
+    files, marked = [], out.mark(model.privacy_)
+    if output is not None:
+        files = [output / _CENTERS] + [output / _TRANSCRIPT] * (model.transcript_ is not None)
+        write_whole(files[0], out.csv_text(columns, centers.tolist(), comment=marked))
+        no_transcript = f" There is no transcript: {algorithm} releases centres alone." * (len(files) == 1)
+        out.say(f"Wrote {' and '.join(map(str, files))}.{no_transcript}")
+    out.say(out.privacy_sentence(model.privacy_))
+    out.say_verdict(model.verdict_)
+    if as_json:
+        out.print_json(
+            {
+                "columns": list(declared.bounds),
+                "units": declared.units,
+                "centers": centers.tolist(),
+                "doubtful": model.doubtful_,
+                **out.verdict_json(model.verdict_),
+                "privacy": model.privacy_,
+                "files": [str(path) for path in files],
+            }
+        )
+    else:
+        title = f"Centres, {marked}" if marked else out.counted(len(centers), "private centre")
+        out.print_named(title, "cluster", map(str, range(clusters)), declared.header(), centers, "")
+    out.stop_if_interrupted(model.inferred_, "; nothing of the release is missing")
+
+
+def _transcript_path(output: Path | None, resume: bool, *, releases_transcript: bool) -> Path | None:
+    """Where to keep the transcript; refuses before anything is spent what could not be kept or continued."""
+    if resume and not releases_transcript:
+        raise ParameterError("this algorithm releases no transcript, so there is nothing to resume.")
+    if resume and output is None:
+        raise ParameterError("--resume needs the folder of the interrupted run: name it with -o.")
+    if output is None or resume:
+        return None if output is None else options.resumable(output / _TRANSCRIPT)
+    folder = options.writable_folder(output)
+    # The transcript first: it is what was paid for, and what another run of `infer` or `report` can read.
+    for path in (folder / _TRANSCRIPT, folder / _CENTERS):
+        if path.exists():
+            raise TranscriptError(
+                f"{str(path)!r} exists and was paid for: choose another folder with -o, or continue it with --resume."
+            )
+    return folder / _TRANSCRIPT if releases_transcript else None
+
+
+def _planned_rounds(model: PrivateKMeans) -> tuple[int | None, bool]:
+    """How many rounds the model will take, and whether that is only the most, from its public parameters alone."""
+    n_records = None if model.n_records == "auto" else model.n_records
+    try:
+        domain = model._open(None).records
+        terms = options.terms(domain, model.epsilon, model.delta, n_records, model.records_per_person)
+        return model._algorithm(domain).planned_rounds(terms)
+    except RecoupError:
+        # The fit refuses the same parameters, in the order in which it reads them.
+        return None, False
+
+
+def release(
+    data: options.DataPath,
+    clusters: options.Clusters,
+    epsilon: options.Epsilon,
+    output: options.TranscriptOutput = Path("transcript.json"),
+    bounds: options.Bounds = None,
+    delta: options.Delta = "0",
+    ledger: options.LedgerPath = None,
+    records_per_person: options.RecordsPerPerson = 1,
+    csv_dialect: options.CsvDialect = options.CsvDialectName.rfc4180,
+    simulated_noise: options.SimulatedNoise = False,
+    domain: options.DomainOption = options.DomainName.auto,
+    n_records: options.DeclaredRecords = None,
+    algorithm: options.TranscribedAlgorithm = "auto",
+    rounds: options.LloydRounds = None,
+    seed: options.Seed = None,
+    resume: options.Resume = False,
+    as_json: options.AsJson = False,
+    config_file: ConfigFile = None,
+) -> None:
+    """Run one algorithm, that of `recoup cluster` by default, and save its transcript after every round.
+
+    The transcript holds queries and noisy answers, nothing else: whoever reads it can infer without the data. After an
+    interruption the same command with --resume continues. Example:
+
+        recoup release people.csv -k 5 --epsilon 1 --bounds age=17:90,hours=1:99 -o transcript.json
+    """
+    from recoup.algorithms.registry import clustering_named
+    from recoup.driver import release as drive
+
+    budget = options.read_budget(epsilon, delta)
+    entry, n_rounds_asked = clustering_named(algorithm, rounds)
+    asked = entry.kind(n_clusters=clusters, **n_rounds_asked)  # type: ignore[call-arg]
+    declared = options.declared_domain(domain, read_columns(bounds).bounds)
+    terms = options.terms(declared, *budget, n_records, records_per_person)
+    charged = options.existing_ledger(ledger)
+    if resume and not output.is_dir():
+        options.resumable(output)
+    else:
+        options.output_file(output, "transcript")
+    n_rounds, at_most = asked.planned_rounds(terms)
+    with out.Progress(n_rounds, at_most=at_most) as progress:
+        transcript = drive(
+            asked,
+            data,
+            domain=terms.domain,
+            epsilon=terms.epsilon,
+            delta=terms.delta,
+            ledger=charged,
+            records_per_person=records_per_person,
+            n_records=n_records,
+            csv_dialect=csv_dialect.value,
+            random_state=seed,
+            noise="simulated" if simulated_noise else "secure",
+            path=output,
+            resume=resume,
+            on_round=progress.finished,
+        )
+    out.say(out.privacy_sentence(transcript.privacy))
+    rounds_made, spent = _rounds(transcript), float(transcript.epsilon_spent)
+    if as_json:
+        out.print_json(
+            {
+                "transcript": str(output),
+                "algorithm": transcript.algorithm["type"],
+                "epsilon_spent": spent,
+                "rounds": rounds_made,
+                "privacy": transcript.privacy,
+                "files": [str(output)],
+            }
+        )
+        return
+    kind = f"{transcript.statement}, " if transcript.simulated else ""
+    counted = out.counted(len(rounds_made), "round")
+    out.print_rounds(f"{output}: {kind}{counted}, epsilon {spent:.6g} spent", rounds_made)
+
+
+def _rounds(transcript: Transcript) -> list[dict[str, Any]]:
+    """What each round asked for and cost, with the noise's scale in units of counts and of sums."""
+    context, rounds = transcript.context, []
+    for answered in transcript.rounds:
+        names = answered.query.sensitivity(context.domain).names
+        scales = [float(answered.scales[answered.block(name, context)][0]) for name in names]
+        rounds.append(
+            {
+                "n_cells": answered.block(names[0], context).stop,
+                "measure": answered.price.measure,
+                "price": float(answered.price.amount),
+                "count_scale": scales[0],
+                "sum_scale": scales[1] if len(scales) > 1 else None,
+            }
+        )
+    return rounds
+
+
+def plan(
+    columns: Annotated[int, typer.Option("--columns", "-d", help="How many columns.")],
+    clusters: options.Clusters,
+    epsilon: options.Epsilon,
+    delta: options.Delta = "0",
+    records_per_person: options.RecordsPerPerson = 1,
+    domain: options.DomainOption = options.DomainName.auto,
+    n_records: options.DeclaredRecords = None,
+    algorithm: options.TranscribedAlgorithm = "auto",
+    rounds: options.LloydRounds = None,
+    excess: Annotated[float | None, options.in_run(help=_EXCESS)] = None,
+    as_json: options.AsJson = False,
+    config_file: ConfigFile = None,
+) -> None:
+    """Show what a release would cost and how accurate it can be, without touching data.
+
+    The plan is that of the default algorithm, or of the one that --algorithm names. Noise is given for columns scaled
+    to [-1, 1] by their bounds. With --n-records it also says what to expect of the result. Example:
+
+        recoup plan --columns 10 -k 10 --epsilon 1 --n-records 100000
+    """
+    from recoup.algorithms.registry import clustering_named
+    from recoup.domain import MAX_COLUMNS
+
+    if not 1 <= columns <= MAX_COLUMNS:
+        raise ParameterError(f"--columns {columns}: give between 1 and {MAX_COLUMNS}.")
+    budget = options.read_budget(epsilon, delta)
+    scaled = options.declared_domain(domain, {f"column {j}": (-1.0, 1.0) for j in range(columns)})
+    context = options.terms(scaled, *budget, n_records, records_per_person)
+    entry, n_rounds_asked = clustering_named(algorithm, rounds)
+    if entry.plan is None:
+        raise ParameterError(f"--algorithm {entry.name} has no plan: nothing is known of it before it runs.")
+    planned = entry.plan(context, n_clusters=clusters, **n_rounds_asked)
+    needed = {} if excess is None else _needed(excess, clusters, context)
+    if as_json:
+        out.print_json(_plan_json(planned) | {"records_needed": None, "epsilon_needed": None} | needed)
+        return
+    _show_plan(planned)
+    if needed:
+        text = f"For an excess of {excess:g}: {out.counted(int(needed['records_needed']), 'record')} at this epsilon"
+        if "epsilon_needed" in needed:
+            text += f", or epsilon {needed['epsilon_needed']:.3g} with {out.counted(n_records or 0, 'record')}"
+        out.say(text + " (within a factor of three for nine of ten tables that were measured).")
+
+
+def _needed(excess: float, clusters: int, context: Context) -> dict[str, float]:
+    from recoup.planner import LEAST_EXCESS, epsilon_for, records_for
+
+    if not LEAST_EXCESS <= excess < 10:
+        least = f"and at least {LEAST_EXCESS:g}, as less cannot be told in advance"
+        raise ParameterError(f"--excess {excess:g}: give a part of the non-private loss, such as 0.05, {least}.")
+    shape = {"n_clusters": clusters, "n_columns": context.domain.n_columns}
+    needed: dict[str, float] = {
+        "records_needed": ceil(records_for(excess=excess, epsilon=context.effective_epsilon(), **shape))
+    }
+    if context.n_records is not None and context.budget_measure == "pure":
+        epsilon = epsilon_for(excess=excess, n_records=context.n_records, **shape)
+        needed["epsilon_needed"] = epsilon * context.records_per_person
+    return needed
+
+
+def _show_plan(planned: Plan) -> None:
+    context = planned.context
+    pure = context.budget_measure == "pure"
+    total = f"epsilon {float(planned.epsilon):.6g}" + ("" if pure else f" at delta {float(context.delta):g}")
+    deviates = any(r.center_deviation is not None for r in planned.rounds)
+    rounds = _plan_json(planned)["rounds"]
+    out.print_rounds(f"{planned.algorithm}; {total}", rounds, *(["sd of a centre"] if deviates else []))
+    noise = "Laplace, whose standard deviation is 1.41 times its scale" if pure else "Gaussian of this deviation"
+    out.say(f"Noise is {noise}; sums and centres are for columns scaled to [-1, 1]; domain {context.domain.kind}.")
+    for note in planned.notes:
+        out.say(note)
+    if planned.relative_sums:
+        out.say("Sums are relative to their cell: their noise is the scale times the cell's radius.")
+        # Where what to expect is not known, a note said why.
+        if planned.relative_excess is not None:
+            from recoup.planner import LEAST_EXCESS
+
+            least = planned.relative_excess <= LEAST_EXCESS
+            size = f"less than {100 * LEAST_EXCESS:g}%" if least else f"about {100 * planned.relative_excess:.2g}%"
+            out.say(
+                f"Expected: a within-cluster sum of squares {size} above non-private k-means"
+                f"{'' if least else ', within a factor of three'} (right for nine of ten tables that were measured)."
+            )
+        return
+    if planned.expected_displacement is None or planned.expected_excess is None:
+        if context.n_records is None:
+            out.say("Give --n-records, a public guess, to see what the noise does to the centres.")
+        return
+    out.say(
+        f"Expected, with {out.counted(context.n_records or 0, 'record')} in clusters of equal size: noise adds "
+        f"{planned.expected_excess:.4g} to the within-cluster sum of squares (all centres of the last round are moved "
+        f"by {planned.expected_displacement:.4g} together, in squared distance)."
+    )
+    widest = max(r.center_deviation or 0.0 for r in planned.rounds)
+    if widest > 0.5:
+        out.say("That is as large as the domain itself: expect no more than chance. Raise epsilon, or ask for less.")
+    if planned.suggested_rounds is not None and planned.suggested_rounds != len(planned.rounds):
+        out.say(f"The rule of Su et al. would take {out.counted(planned.suggested_rounds, 'round')} here (--rounds).")
+
+
+def _plan_json(planned: Plan) -> dict[str, Any]:
+    context = planned.context
+    return {
+        "algorithm": planned.algorithm,
+        "epsilon": float(planned.epsilon),
+        "delta": float(context.delta),
+        "mechanism": context.mechanism,
+        "domain": context.domain.kind,
+        "n_records": context.n_records,
+        "records_per_person": context.records_per_person,
+        "rounds": [
+            {"n_cells": r.n_cells, "measure": r.price.measure, "price": float(r.price.amount)}
+            | {name: getattr(r, name) for name in ("count_scale", "sum_scale", "center_deviation")}
+            for r in planned.rounds
+        ],
+        **{name: getattr(planned, name) for name in _EXPECTED},
+        "notes": list(planned.notes),
+    }
