@@ -53,14 +53,14 @@ def main() -> None:
     centers = recoup.refit(transcript, inferred, n_clusters=curve.suggested, random_state=0)
     found = intervals(transcript, inferred, centers, random_state=0)
     columns = transcript.context.domain.columns
-    print(f"{curve.sentence} The centres of {curve.suggested}, with 90 % intervals:")
+    print(f"{curve.sentence} The centres of {curve.suggested}, with 90% intervals:")
     for k, center in enumerate(centers):
         ends = zip(columns, center, found.center_low[k], found.center_high[k], strict=True)
         print("  " + "; ".join(f"{name} {value:.1f} ({low:.1f} to {high:.1f})" for name, value, low, high in ends))
 
     # Inferred data answers other questions too, roughly: it knows what the rounds asked about, and is smooth elsewhere.
     old = inferred.points[:, columns.index("age_years")] >= 65
-    print(f"About {100 * inferred.weights[old].sum() / inferred.n_records:.0f} % are 65 or older.")
+    print(f"About {100 * inferred.weights[old].sum() / inferred.n_records:.0f}% are 65 or older.")
     sample = inferred.sample(1000, random_state=0)
     np.savetxt(
         arguments.output / "sample.csv", sample, delimiter=",", header=",".join(columns), comments="", fmt="%.2f"

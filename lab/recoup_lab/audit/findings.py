@@ -118,14 +118,14 @@ def _badness(found: Finding) -> float:
 
 
 def power_sentences(findings: Sequence[Finding]) -> list[str]:
-    """What the run would have noticed with a probability of 99 %, and how often it cries wolf."""
+    """What the run would have noticed with a probability of 99%, and how often it cries wolf."""
     said = []
     # Those of queries: a block of a release may have been seen a few times only.
     scales = [f.figures["notices_a_scale_of"] for f in findings if f.group == "law" and f.figures]
     if scales:
         said.append(
             f"Noise of {min(scales):.2f} times its claimed scale would be noticed in any block of any query with a "
-            f"probability of 99 %, by its law alone; where most values were looked at, {max(scales):.2f} times. A "
+            f"probability of 99%, by its law alone; where most values were looked at, {max(scales):.2f} times. A "
             "scale that reaches the sampler and is not the claimed one is noticed always."
         )
     bounds = [f.figures["notices_noise_of"] for f in findings if "notices_noise_of" in f.figures]

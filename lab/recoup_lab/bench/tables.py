@@ -116,8 +116,8 @@ def _roofline(part: Part) -> Table:
             str(point["bytes"]),
             str(point["operations"]),
             short(point["seconds"] * 1e9),
-            f"{100 * point['memory']:.0f} %",
-            f"{100 * point['arithmetic']:.0f} %",
+            f"{100 * point['memory']:.0f}%",
+            f"{100 * point['arithmetic']:.0f}%",
             "memory" if point["memory"] > point["arithmetic"] else "arithmetic",
         )
         for point in roof["points"]

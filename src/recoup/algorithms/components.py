@@ -136,7 +136,7 @@ class _Components(Algorithm):
     def answer_note(self, context: Context, rounds: Rounds, answer: Array, data: WeightedPoints | None) -> str:
         """In which units the rows are, and how much variance the components explain."""
         along = zip(*self.explained(context, rounds, answer[1:], data), strict=True)
-        parts = (f"component {i} {variance:.3g} ({100 * ratio:.0f} %)" for i, (variance, ratio) in enumerate(along, 1))
+        parts = (f"component {i} {variance:.3g} ({100 * ratio:.0f}%)" for i, (variance, ratio) in enumerate(along, 1))
         return (
             "The mean is in the columns' own units; components are directions in columns scaled to [-1, 1] by their "
             f"bounds. Variance along them there, with its share of that of all columns: {', '.join(parts)}."
