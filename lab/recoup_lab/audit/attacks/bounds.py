@@ -20,7 +20,7 @@ from recoup.queries.base import Array
 
 _LEVELS = 40
 _PILOT = 0.25
-_POWER = 0.999  # said as 99 %: a pilot does not always choose the best event
+_POWER = 0.999  # said as 99%: a pilot does not always choose the best event
 
 
 class Claim(Protocol):

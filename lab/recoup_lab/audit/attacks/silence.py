@@ -31,7 +31,7 @@ from recoup_lab.audit.attacks.unseeded import unseeded_choices
 from recoup_lab.audit.findings import Finding
 
 GROUP: Final = "silence"
-_PROGRESS: Final = re.compile(r"^(?:round \d+ of(?: at most)? \d+, \d+ %|working \.\.\.)\n", re.MULTILINE)
+_PROGRESS: Final = re.compile(r"^(?:round \d+ of(?: at most)? \d+, \d+%|working \.\.\.)\n", re.MULTILINE)
 _MODELS: Final[Mapping[Callable[..., Any], Mapping[str, Any]]] = {
     PrivateKMeans: {"n_clusters": 2, "n_rounds": 2},
     PrivateGaussianMixture: {"n_components": 2, "n_rounds": 2},

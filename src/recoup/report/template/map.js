@@ -256,7 +256,7 @@
     const upTo = step.round === 1 ? "round 1" : `rounds 1 to ${step.round}`;
     const made = data.method === "none" ? "Centres after" : "Centres inferred from";
     return `Round ${step.round} of ${data.n_rounds} asked for ${step.words}. ${made} ${upTo} are on average `
-      + `${away < 0.1 ? "less than 0.1" : away.toFixed(1)} % of the bounds' diagonal from the result.${follow}`;
+      + `${away < 0.1 ? "less than 0.1" : away.toFixed(1)}% of the bounds' diagonal from the result.${follow}`;
   }
 
   function render(positions) {
