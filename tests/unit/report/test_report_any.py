@@ -259,7 +259,7 @@ def test_the_note_has_the_variance_that_the_estimator_finds(algorithm, postproce
         1, 50, (0, 100), algorithm=algorithm, postprocess=postprocess, noise="simulated", random_state=0
     ).fit(x)
     content = report_content(model.transcript_, recoup.refit(model.transcript_, model.inferred_), model.inferred_)
-    expected = f"component 1 {model.explained_variance_[0]:.3g} ({100 * model.explained_variance_ratio_[0]:.0f} %)"
+    expected = f"component 1 {model.explained_variance_[0]:.3g} ({100 * model.explained_variance_ratio_[0]:.0f}%)"
     assert expected in content["answer"]["note"]
 
 
