@@ -7,8 +7,8 @@ numbers that JSON does not have.
 from __future__ import annotations
 
 import errno
-import glob
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,8 +79,11 @@ def exclusive(path: str | os.PathLike[str]) -> Iterator[None]:
     if descriptor is None:
         raise FileInUseError(f"another process is writing {path}: wait for it, or choose another path.")
     try:
-        for left in lock.parent.glob(f".{glob.escape(Path(path).name)}.*{_PART}"):
-            left.unlink(missing_ok=True)
+        # What follows the name holds no dot, or it would be another file's.
+        part = re.compile(rf"\.{re.escape(Path(path).name)}\.[^.]*{re.escape(_PART)}")
+        for left in lock.parent.iterdir():
+            if part.fullmatch(left.name):
+                left.unlink(missing_ok=True)
         yield
     finally:
         lock.unlink(missing_ok=True)

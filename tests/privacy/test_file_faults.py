@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from recoup import Box, KMeans, Ledger, PrivateKMeans, Transcript, release
+from recoup._files import exclusive
 from recoup.errors import ColumnTypeError, DataError, UnknownColumnError, UnreadableFileError
 
 CANARY = 0.31337424299
@@ -152,3 +153,15 @@ def test_a_fault_after_the_totals_would_be_a_lost_round(
     with pytest.raises(RuntimeError):
         release(ALGORITHM, folder, domain=BOX, epsilon=1, ledger=ledger, path=path)
     assert Transcript.load(path).pending == Fraction(1, 4)
+
+
+def test_only_parts_of_the_file_itself_are_removed(tmp_path):
+    left, others = (
+        tmp_path / ".t.json.abc_1.part",
+        [tmp_path / name for name in (".t.json.v2.abc_1.part", ".t.json.part")],
+    )
+    for path in (left, *others):
+        path.touch()
+    with exclusive(tmp_path / "t.json"):
+        assert not left.exists()
+        assert all(path.exists() for path in others)

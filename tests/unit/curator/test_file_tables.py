@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from table_files import ROWS, WRITERS, rows_of, write_csv, write_parquet
-from table_kinds import refusal
+from table_kinds import gather, refusal
 
 from recoup.curator.tables.files import files_of
 from recoup.curator.tables.open import open_table
@@ -37,6 +37,23 @@ def test_files_that_are_hidden_marks_or_without_rows_change_nothing(suffix: str,
     (tmp_path / f"part-8{suffix}").touch()
     np.testing.assert_array_equal(rows_of(tmp_path), expected)
     np.testing.assert_array_equal(rows_of(tmp_path), ROWS[[2, 3, 0, 1]])
+
+
+@pytest.mark.parametrize("blank", [b"", b"\n", b"\r\n\r\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
+@pytest.mark.parametrize("dialect", ["rfc4180", "lines"])
+def test_a_part_of_nothing_is_a_part_without_records(blank: bytes, dialect: str, tmp_path: Path) -> None:
+    for name in ("0.csv", "2.csv"):
+        (tmp_path / name).write_bytes(blank)
+        (tmp_path / f"9{name}.gz").write_bytes(gzip.compress(blank))
+    for columns in (["a"], None):
+        assert "holds no CSV" in refusal(
+            UnreadableFileError, lambda c=columns: open_table(tmp_path, c, n_columns=1, csv_dialect=dialect)
+        )
+    (tmp_path / "1.csv").write_bytes(b"a\n1\n")
+    for columns in (["a"], None):
+        table = open_table(tmp_path, columns, n_columns=1, csv_dialect=dialect)
+        assert table.csv_dialect == dialect
+        np.testing.assert_array_equal(gather(table), [[1]])
 
 
 def test_only_files_without_rows_are_an_empty_table(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from table_kinds import NAMED, NAMES, NAN, ROWS, gather, refusal
 
 from recoup.curator.tables import csv_cells
 from recoup.curator.tables.open import open_table
-from recoup.errors import DataError
+from recoup.errors import DataError, UnreadableFileError
 
 
 def quiet(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], work: Callable[[], Any]) -> Any:
@@ -142,6 +142,19 @@ def test_a_record_just_as_long_as_allowed_counts_wherever_it_stands(
                 path.write_bytes((line_break.join(["x,t", *records]) + last).encode())
                 expected = [float(record[:3]) for record in records if len(record) <= 20]
                 assert gather(open_table(path, ["x"])).ravel().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "records", [b"", b"1,x\r", b'1,"x\ny"\r', b"1,x\r" * 300_000, b"\0\r", b'1,"x\r' * 300_000, b"1,x\n2,y\n"]
+)
+def test_lines_that_end_with_carriage_returns_are_refused_alike_whatever_they_hold(
+    records: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"a,b\r" + records)
+    message = refusal(UnreadableFileError, lambda: open_table(path, ["a"]))
+    assert message.startswith(f"The lines of {str(path)!r} end with carriage returns alone")
+    assert open_table(path, ["a"], csv_dialect="lines").n_columns == 1
 
 
 def test_bytes_that_are_not_text_are_missing(tmp_path: Path, caplog: Any, capfd: Any) -> None:

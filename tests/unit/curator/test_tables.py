@@ -198,6 +198,12 @@ def test_a_block_of_another_width_reaches_nobody(width: int) -> None:
         assert "other columns" in refusal(DataError, lambda: source.total(GridQuery(sides=(2, 2)), np.ones(4)))  # noqa: B023
 
 
+def test_a_null_among_structs_is_a_missing_record() -> None:
+    structs = pa.StructArray.from_arrays([pa.array([0.1, 0.9, 0.5])], ["x"], mask=pa.array([False, True, False]))
+    table = open_table(pa.chunked_array([structs, structs[:1]]), ["x"])
+    np.testing.assert_array_equal(gather(table).ravel(), [0.1, np.nan, 0.5, 0.1])
+
+
 def test_a_table_shows_nothing_of_its_records() -> None:
     assert repr(open_table(ROWS)) == "Table(columns=None, n_columns=3)" == repr(open_table(ROWS[:0]))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv
+import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -27,6 +28,7 @@ CSV_CHUNK_BYTES = 4 << 20
 # A fixed limit, without the line break, so that whether a record is read never depends on those around it.
 CSV_RECORD_BYTES = 1 << 20
 _NUMBER: Final = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+_BREAK: Final = re.compile(rb"\r\n?|\n")
 _OTHER_KINDS: Final = {
     b"PAR1": "Parquet",
     b"ARROW1": "an Arrow file",
@@ -47,12 +49,15 @@ class Form(NamedTuple):
 
 def open_csv(
     path: Path, shown: str, form: Form
-) -> tuple[tuple[str, ...], Callable[[list[int], int], Generator[Columns, None, None]]]:
+) -> tuple[tuple[str, ...], Callable[[list[int], int], Generator[Columns, None, None]]] | None:
     """The names in a file's first record, and what reads the columns at some places in blocks of at most so many rows.
 
-    The names may be a record, of a file without header: no message may hold one that the user did not declare.
+    The names may be a record, of a file without header: no message may hold one that the user did not declare. None for
+    a file of nothing but line breaks.
     """
     header = _header(path, shown, form)
+    if header is None:
+        return None
     cells = next(csv.reader([header.decode("utf-8", "replace")], delimiter=form.delimiter))
     names = tuple(cell.strip() for cell in cells)
 
@@ -66,7 +71,7 @@ def open_csv(
     return names, read
 
 
-def _header(path: Path, shown: str, form: Form) -> bytes:
+def _header(path: Path, shown: str, form: Form) -> bytes | None:
     with path.open("rb") as file:
         start = file.read(8)
     # A compressed file is recognised by its reader; one that is named as if it were plain text, by nobody.
@@ -74,20 +79,28 @@ def _header(path: Path, shown: str, form: Form) -> bytes:
     if form.compression is None and other is not None:
         raise UnreadableFileError(f"{shown!r} is named as CSV but holds {other}. Rename it.")
     with pa.input_stream(str(path), compression=form.compression) as stream:
-        header = next(header_then_bytes(stream, form), b"").removesuffix(b"\r")
-    if not header or len(header) > CSV_RECORD_BYTES or b"\0" in header:
-        raise UnreadableFileError(f"{shown!r} has no first line, in UTF-8, that names its columns.")
-    if b"\r" in header and b"\n" not in header:
+        start = stream.read(CSV_RECORD_BYTES + 1).removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
+    ending = _BREAK.search(start)
+    alone = ending is not None and ending[0] == b"\r" and start.count(b'"', 0, ending.start()) % 2 == 0
+    # By the first line alone: where such lines are taken for one record, what is wrong with it depends on all of them.
+    if alone and form.dialect != "lines":
         raise UnreadableFileError(
             f"The lines of {shown!r} end with carriage returns alone: only ",
             Argument("csv_dialect", '"lines"'),
             " reads them so.",
         )
+    with pa.input_stream(str(path), compression=form.compression) as stream:
+        header = next(header_then_bytes(stream, form), None)
+    if header is None:
+        return None
+    header = header.removesuffix(b"\r")
+    if not header or len(header) > CSV_RECORD_BYTES or b"\0" in header:
+        raise UnreadableFileError(f"{shown!r} has no first line, in UTF-8, that names its columns.")
     return header
 
 
 def header_then_bytes(stream: BinaryIO, form: Form) -> Iterator[bytes]:
-    """Yield the first record that is not blank, nothing if it is too long or never ends; then all that follows."""
+    """Yield the first record that is not blank, no bytes if it is too long or never ends; then all that follows."""
     chunks, start = _chunks(stream, form), b""
     for chunk in chunks:
         start = (start + chunk).lstrip(b"\r\n")
@@ -96,6 +109,9 @@ def header_then_bytes(stream: BinaryIO, form: Form) -> Iterator[bytes]:
             yield start[: end - 1] if end else b""
             yield start[end:]
             break
+    else:
+        if start:
+            yield b""
     yield from chunks
 
 

@@ -82,23 +82,32 @@ def open_path(path: Path, wanted: tuple[str, ...] | None, n_columns: int | None,
     """Open a file, or all files of a folder, whose names may hold more columns, as in `year=2020`; see `open_table`."""
     files = _naming_only(str(path), lambda: files_of(path) if path.is_dir() else [TableFile(path)])
     in_folder = files[0].path != path
-    first: tuple[str, ...] | None = None
+    tried = [(file, _naming_only(file.shown, partial(_open, file, csv_dialect))) for file in files]
+    # A part of nothing is one without records, as a file of no bytes is.
+    parts = [(file, opened) for file, opened in tried if opened is not None]
+    if not parts:
+        raise (
+            _no_files(path)
+            if in_folder
+            else UnreadableFileError(f"{str(path)!r} has no first line, in UTF-8, that names its columns.")
+        )
+    first_file, first = parts[0]
     readers = []
-    for file in files:
-        opened = _naming_only(file.shown, partial(_open, file, csv_dialect))
+    for file, opened in parts:
         if wanted is None:
             _check_all_meant(opened, file.shown, n_columns)
-            if first is not None and opened.names != first:
-                raise DataError(f"{file.shown!r} and {files[0].shown!r} have different columns. Declare which to read.")
-        first = opened.names if first is None else first
+            if opened.names != first.names:
+                raise DataError(
+                    f"{file.shown!r} and {first_file.shown!r} have different columns. Declare which to read."
+                )
         readers.append(_reader(opened, file, wanted, f" in {file.shown!r}" if in_folder else ""))
-    names = wanted if wanted is not None else first or ()
+    names = first.names if wanted is None else wanted
 
     def read(block_rows: int) -> Generator[Columns, None, None]:
         for reader in readers:
             yield from reader(block_rows)
 
-    dialect = csv_dialect if opened.schema is None else None
+    dialect = csv_dialect if first.schema is None else None
     return Table(names, len(names), lambda block_rows: prefetched(read(block_rows)), csv_dialect=dialect)
 
 
@@ -154,12 +163,13 @@ def _reader(
     return filled
 
 
-def _open(file: TableFile, csv_dialect: str) -> _Opened:
+def _open(file: TableFile, csv_dialect: str) -> _Opened | None:
     path, shown, kind = file.path, file.shown, kind_of(file.path)
     path.stat()
     match _FAMILIES.get(kind):
         case "CSV":
-            return _Opened(*open_csv(path, shown, Form(_DELIMITERS[kind], csv_dialect, _compression(path))))
+            opened = open_csv(path, shown, Form(_DELIMITERS[kind], csv_dialect, _compression(path)))
+            return None if opened is None else _Opened(*opened)
         case "Parquet":
             return _open_parquet(path, shown)
         case "Arrow":
@@ -244,7 +254,7 @@ def files_of(folder: Path) -> list[TableFile]:
     # Writers of parts leave a file of no bytes where a part had no records.
     files = [file for file in files if file.path.stat().st_size > 0]
     if not files:
-        raise UnreadableFileError(f"The folder {str(folder)!r} holds no CSV, Parquet or Arrow files.")
+        raise _no_files(folder)
     families = sorted({_FAMILIES[kind_of(file.path)] for file in files})
     if len(families) > 1:
         raise DataError(
@@ -263,6 +273,10 @@ def files_of(folder: Path) -> list[TableFile]:
             )
         seen.add(name)
     return files
+
+
+def _no_files(folder: Path) -> UnreadableFileError:
+    return UnreadableFileError(f"The folder {str(folder)!r} holds no CSV, Parquet or Arrow files.")
 
 
 def _walk(folder: Path, partition: Mapping[str, str], visited: set[Path | tuple[int, int]]) -> Iterator[TableFile]:

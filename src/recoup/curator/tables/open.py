@@ -107,6 +107,9 @@ def _open(X: object, wanted: tuple[str, ...] | None, n_columns: int | None, csv_
         return _open_pandas(source, wanted)
     if is_a(X, "polars", "DataFrame") or is_a(X, "polars", "LazyFrame"):
         return _open_polars(source, wanted)
+    if isinstance(X, pa.ChunkedArray) and pa.types.is_struct(X.type):
+        # As a stream, a record that is null would be an error; here its cells are.
+        source = X = pa.Table.from_arrays(X.flatten(), names=[field.name for field in X.type])
     if isinstance(X, pa.Table | pa.RecordBatch):
         return _open_arrow_table(source, wanted)
     if hasattr(X, "__arrow_c_stream__"):
