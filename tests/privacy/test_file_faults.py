@@ -125,8 +125,8 @@ def test_a_fault_on_the_way_keeps_what_was_paid_for(fault: str, after: int, fold
 def test_an_estimator_meets_the_same_fault_before_its_first_charge(folder: Path, tmp_path: Path) -> None:
     damage_page(folder / "part-2.parquet")
     ledger = Ledger.create(tmp_path / "l.db", epsilon=1)
-    for bounds in ({"x": (0, 1), "y": (0, 1)}, ([0, 0], [1, 1])):
-        with pytest.raises(UnreadableFileError, match=r"'y'.*part-2"):
+    for bounds, shown in (({"x": (0, 1), "y": (0, 1)}, "'y'"), (([0, 0], [1, 1]), "number 2")):
+        with pytest.raises(UnreadableFileError, match=rf"{shown}.*part-2"):
             PrivateKMeans(n_clusters=2, epsilon=1, bounds=bounds, ledger=ledger).fit(folder)
     assert ledger.spent == 0
 
