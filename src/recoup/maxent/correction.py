@@ -55,16 +55,20 @@ def corrected(context: Context, rounds: Sequence[Round], points: Array, weights:
     """Move a measure, round by round, to what they measured beyond their noise; the total stays."""
     for answered in rounds:
         query, law = of_kind(answered.query, VoronoiQuery), answered.mechanism
-        counted = misfit_of(answered, points, weights)
-        more = expected_error(counted.more[:, None], counted.more_error[:, None], law)[:, 0]
-        sizes = np.maximum(counted.sizes + more, 0.0)
+        before, start = misfit_of(answered, points, weights), (points, weights)
+        more = expected_error(before.more[:, None], before.more_error[:, None], law)[:, 0]
+        sizes = np.maximum(before.sizes + more, 0.0)
         weights = _resized(query, points, weights, sizes)
-        misfit = misfit_of(answered, points, weights)
+        after = misfit = misfit_of(answered, points, weights)
         wanted = left = expected_error(misfit.offsets, misfit.offset_errors, law)
         for _ in range(_PASSES if wanted.any() else 0):
             points = _shifted(context, query, points, weights, left)
             weights = _resized(query, points, weights, sizes)
-            left = wanted - (misfit.offsets - misfit_of(answered, points, weights).offsets)
+            after = misfit_of(answered, points, weights)
+            left = wanted - (misfit.offsets - after.offsets)
+        # Where borders cut a spike, a shift carries all of it out of its cell, and what is left there is none of it.
+        if _squares(after, before) > _squares(before, before):
+            points, weights = start
     return WeightedPoints(points, weights)
 
 
@@ -87,6 +91,11 @@ def misfit_of(answered: Round, points: Array, weights: Array) -> CellMisfit:
         measured - predicted / divisor,
         deviations[k:].reshape(k, d) / divisor,
     )
+
+
+def _squares(misfit: CellMisfit, noise: CellMisfit) -> float:
+    """How far a round is from what a measure predicts: squares of all counts and means, in units of their noise."""
+    return float(((misfit.more / noise.more_error) ** 2).sum() + ((misfit.offsets / noise.offset_errors) ** 2).sum())
 
 
 def expected_error(offsets: Array, errors: Array, law: str) -> Array:

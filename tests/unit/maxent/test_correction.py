@@ -12,6 +12,7 @@ from scipy.integrate import quad
 
 from recoup import AdaptiveKMeans, Box, L1Ball, L2Ball, PrivateKMeans, release
 from recoup.algorithms.kmeans.adaptive import plan_stages
+from recoup.errors import DoubtfulResult
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.maxent import correction
 from recoup.maxent.correction import corrected, expected_error, misfit_of, solved_and_settled
@@ -389,3 +390,13 @@ def test_without_the_correction_it_does_not(monkeypatch):
 
     monkeypatch.setattr("recoup.maxent.measure.corrected", as_it_is)
     assert loss_against_lloyd(0) > 1e-3
+
+
+@pytest.mark.parametrize("n", [5_000, 50_000])
+def test_a_spike_that_borders_cut_is_not_driven_out_of_its_cell(n):
+    # All records are one: the last cells meet within a grid cell, and a shift carries all of one across a border.
+    for seed in range(3):
+        model = PrivateKMeans(3, epsilon=1.0, bounds=(0, 100), noise="simulated", random_state=seed)
+        with pytest.warns(DoubtfulResult):
+            model.fit(np.tile([30.0, 70.0], (n, 1)))
+        assert np.abs(model.cluster_centers_ - [30.0, 70.0]).max(axis=1).min() < 1.0
