@@ -195,19 +195,18 @@ def writable_folder(folder: Path) -> Path:
     return folder
 
 
-def output_file(path: Path, what: str) -> Path:
-    """The file to write, after making sure that it is no folder and that its own folder can be written to."""
+def output_file(path: Path, what: str) -> None:
+    """Make sure that a file to write is no folder and that its own folder can be written to."""
     if path.is_dir():
         example = {"transcript": "transcript.json", "page": "report.html"}[what]
         raise ParameterError(f"{str(path)!r} is a folder: name the {what} with -o, such as -o {example}.")
     writable_folder(path.parent)
-    return path
 
 
-def free_output(path: Path, *inputs: Path | None) -> Path:
-    """The file to write, after making sure that it replaces neither what was paid for nor what the command reads."""
+def free_output(path: Path, *inputs: Path | None) -> None:
+    """Make sure that a file to write replaces neither what was paid for nor what the command reads."""
     if not path.exists():
-        return path
+        return
     if not path.is_file():
         raise ParameterError(f"{str(path)!r} is not an ordinary file: choose another path with -o.")
     with path.open("rb") as file:
@@ -218,4 +217,3 @@ def free_output(path: Path, *inputs: Path | None) -> Path:
             raise TranscriptError(f"{str(path)!r} is a transcript, which was paid for: choose another path with -o.")
     if any(given is not None and given.exists() and path.samefile(given) for given in inputs):
         raise ParameterError(f"{str(path)!r} is also what is read: choose another path with -o.")
-    return path

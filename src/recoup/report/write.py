@@ -31,12 +31,6 @@ from recoup.version import __version__
 
 _SCRIPTS = ("theme.js", "draw.js", "map.js")
 _USUAL_LEVEL = 0.9
-_READ = {
-    "maxent": 'inferred = recoup.infer(transcript, "maxent", random_state={seed})',
-    "mcmc": 'inferred = recoup.infer(transcript, "mcmc", random_state={seed})',
-    "consistency": 'inferred = recoup.infer(transcript, "consistency")',
-    "none": "inferred = None  # the algorithm's own answer",
-}
 _MOST_REASONS = 12  # more would push the result off the first screen
 _METHODS = {
     "maxent": "maximum entropy over all rounds",
@@ -249,7 +243,10 @@ def _reproduce(
 ) -> Json:
     """Versions, the transcript's checksum, and the lines that make the page again; `answer` is a variable in them."""
     method = "none" if inferred is None else inferred.method
-    read, option = _READ.get(method, _READ["maxent"]).format(seed=seed), f"--method {method}"
+    seeded = "" if method == "consistency" else f", random_state={seed}"
+    read, option = f'inferred = recoup.infer(transcript, "{method}"{seeded})', f"--method {method}"
+    if inferred is None:
+        read = "inferred = None  # the algorithm's own answer"
     joint = releases_behind(transcript, inferred) > 1
     if joint:
         # Which files the others are in is not known here.

@@ -92,7 +92,8 @@ def export(
     value, files = _existing(path).export(), list[str]()
     if output is not None:
         options.writable_folder(output.parent)
-        write_whole(options.free_output(output, path), out.json_text(value))
+        options.free_output(output, path)
+        write_whole(output, out.json_text(value))
         out.say(f"Wrote {output}.")
         files.append(str(output))
     if output is None or as_json:
