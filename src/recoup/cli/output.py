@@ -2,8 +2,7 @@
 
 A command that fails ends with one line in its own words, and with a code for each kind of trouble.
 
-Progress is the round and a percentage of finished rounds. A terminal shows it live, once work has taken a second;
-what is written elsewhere stays, and must not tell whether a run was slow, so all lines are there. Inside a round it
+Progress of work that takes more than a second is the round and a percentage of finished rounds. Inside a round it
 stands still: how many files, bytes or blocks are read is a function of the records, and so would be any share of them.
 What a watch tells (how long a round takes) is not hidden.
 """
@@ -255,7 +254,7 @@ def privacy_sentence(privacy: Mapping[str, Any]) -> str:
 
 
 class Progress:
-    """Says on standard error which round is at work; on a terminal, and in percent, once the work has proved slow.
+    """Says on standard error which round is at work, once the work has proved slow.
 
     Without a number of rounds it says only that something is being done. With `at_most` there may be fewer, which later
     rounds decide; with "percent" as unit only the percentage is shown.
@@ -269,9 +268,7 @@ class Progress:
         self._timer.daemon = True
 
     def __enter__(self) -> Self:
-        """Start to wait, or to speak."""
-        if self._unit == "round" and not sys.stderr.isatty():
-            self._wake()
+        """Start to wait."""
         self._timer.start()
         return self
 

@@ -57,23 +57,6 @@ def test_a_log_gets_lines_without_a_bar(capsys: pytest.CaptureFixture[str]) -> N
     assert lines == [*shown, "round 2 of 2, 100%"]
 
 
-@pytest.mark.parametrize("command", ["release", "cluster"])
-def test_a_log_has_the_same_lines_however_long_a_run_takes(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "t.csv").write_text("a,b\n0.5,0.5\n")
-    words = [command, str(tmp_path / "t.csv"), "-k", "2", "--epsilon", "1", "--bounds", "a=0:1,b=0:1", "--rounds", "3"]
-    words += ["--algorithm", "lloyd", "--seed", "0", "-o"]
-    shown = []
-    for seconds in (0.0, 3600.0):
-        monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", seconds)
-        answer = CliRunner().invoke(app, [*words, str(tmp_path / f"out{seconds:.0f}")])
-        assert answer.exit_code == 0, answer.stderr
-        shown.append(re.findall(r"^(?:round|working) .*", answer.stderr, re.MULTILINE))
-    assert shown[0] == shown[1]
-    assert shown[0] == ["round 1 of 3, 0%", "round 2 of 3, 33%", "round 3 of 3, 66%", "round 3 of 3, 100%"]
-
-
 def test_a_run_that_fails_is_not_said_to_be_done(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(3, at_most=True)
     progress.__enter__()

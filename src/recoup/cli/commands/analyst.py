@@ -200,7 +200,7 @@ def report(
     released = Transcript.load(transcript[0])
     options.output_file(output, "page")
     options.free_output(output, *transcript, inferred, config_file)
-    with out.Progress(unit="percent"):
+    with out.Progress():
         data = None if inferred is None else InferredDataset.load(inferred)
         if data is None and method != "none":
             chosen: Any = method or "maxent"
