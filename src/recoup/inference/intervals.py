@@ -183,6 +183,8 @@ def intervals(
     center_low = np.minimum(domain.from_unit(start - center_error), centers)
     center_high = np.maximum(domain.from_unit(start + center_error), centers)
     size_low, size_high = np.maximum(size - size_error, 0.0), size + size_error
+    if records := records_of(transcript.context, transcript.rounds):  # no cluster has more than all of them
+        size_high = np.minimum(size_high, np.maximum(size, records.estimate + 3.0 * records.deviation))
     for k, j, _ in withheld:
         if j is None:
             size_low[k] = size_high[k] = np.nan

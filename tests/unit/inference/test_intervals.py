@@ -250,6 +250,11 @@ def test_two_clusters_that_no_round_told_apart_get_wide_intervals(seed):
     assert np.median(error_at(errors, 0.9)[shared]) < np.median((found.center_high - found.center_low)[shared]) / 4
 
 
+def test_no_cluster_has_more_records_than_there_are(recwarn):
+    model = fitted(x=np.tile([[30.0, 1.0]], (5000, 1)))
+    assert np.nanmax(intervals_of(model).size_high) < 5_200
+
+
 @pytest.mark.statistical
 def test_intervals_cover_and_much_narrower_ones_do_not():
     """72 centre coordinates and sizes, of which 90 % should be held: fewer than 70 % is an alarm of rate below 1e-3."""
