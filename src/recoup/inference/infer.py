@@ -25,6 +25,7 @@ from recoup.inference.record_walk import sample_records
 from recoup.inference.sampler import SAMPLED_POINTS, Fit, Settings, quality_of, sample_support
 from recoup.maxent.consistency import made_consistent, voronoi_cells_of
 from recoup.maxent.measure import Pass, Problem, by_cells, by_means, by_parts, maxent, only_cells, only_means, total_of
+from recoup.maxent.sizes import WeightedPoints
 from recoup.maxent.support import Measure
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
@@ -152,7 +153,7 @@ def _dataset(evidence: Evidence, method: str, fit: Fit) -> InferredDataset:
         sources=evidence.sources,
         draws=tuple(domain.from_unit(drawn) for drawn in fit.draws),
         diagnostics=Diagnostics(seconds=seconds, residuals=residuals, log_likelihood=log_likelihood, **quality),
-        verdict=judge_measure(evidence, points, weights, method=method),
+        verdict=judge_measure(evidence, WeightedPoints(points, weights), method),
     )
 
 
@@ -194,8 +195,7 @@ def problem_of(evidence: Evidence, rng: np.random.Generator, *, n_points: int, a
     if not only_cells(rounds):
         return by_algorithms(evidence, rng, n_points=n_points)
     if len(parts) > 1:
-        releases = [(part.rounds, part.n_settling) for part in parts]
-        return by_parts(context, releases, rng, n_points=n_points, strength=evidence.strength)
+        return by_parts(context, [(p.rounds, p.n_settling) for p in parts], rng, n_points, evidence.strength)
     n_settling = parts[0].n_settling
     return by_cells(context, rounds, rng, n_points=n_points, strength=evidence.strength, n_settling=n_settling)
 

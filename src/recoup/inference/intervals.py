@@ -32,7 +32,7 @@ from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import certain_misfits, doubts_of
 from recoup.kernels.weighted_kmeans import weighted_kmeans
-from recoup.maxent.measure import Pass, by_cells, explained, maxent, only_cells, only_means, temperature_of_means
+from recoup.maxent.measure import Pass, Problem, by_cells, maxent, only_cells, only_means, temperature_of_means
 from recoup.maxent.sizes import Clusters, WeightedPoints, records_of
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
@@ -54,7 +54,8 @@ _POINTS, _PASSES = 4_000, 1
 _CLUMPS, _CLUMP_SHIFT, _CLUMP_SPREADS = 2, 0.3, (0.02, 0.05, 0.1, 0.2)
 _SMOOTH_POINTS, _SMOOTH_WEIGHT, _CLUMP_TOLERANCE, _CLUMP_STEPS = 0.25, 0.1, 0.1, 200
 
-Result = TypeVar("Result")
+Value = TypeVar("Value")
+Work = Callable[[WeightedPoints, np.random.Generator], Value]
 
 
 class Withheld(NamedTuple):
@@ -297,18 +298,13 @@ def error_at(errors: Array, level: float) -> Array:
 
 
 def over_simulated(
-    transcript: Transcript,
-    data: WeightedPoints,
-    method: str,
-    work: Callable[[WeightedPoints, np.random.Generator], Result],
-    n_draws: int,
-    rng: np.random.Generator,
-) -> list[Result]:
+    transcript: Transcript, data: WeightedPoints, method: str, work: Work[Value], n_draws: int, rng: np.random.Generator
+) -> list[Value]:
     """What `work` returns for data inferred from simulated releases of given data, whatever the number of threads."""
     return in_threads(lambda stream: work(released_again(transcript, data, method, stream), stream), n_draws, rng)
 
 
-def in_threads(draw: Callable[[np.random.Generator], Result], n_draws: int, rng: np.random.Generator) -> list[Result]:
+def in_threads(draw: Callable[[np.random.Generator], Value], n_draws: int, rng: np.random.Generator) -> list[Value]:
     """Call a function with as many independent streams, in the order of the draws."""
     streams = rng.spawn(n_draws)
     # BLAS in one thread for all draws: its limit is set for the whole process, and the sums must not depend on it.
@@ -352,6 +348,14 @@ def clumped(transcript: Transcript, data: WeightedPoints, n_clumps: int, rng: np
     base = np.repeat(
         [(1 - _SMOOTH_WEIGHT) * total / n_clumped, _SMOOTH_WEIGHT * total / n_smooth], [n_clumped, n_smooth]
     )
-    rounds, how = transcript.rounds, Pass(n_points=_POINTS, tolerance=_CLUMP_TOLERANCE, max_steps=_CLUMP_STEPS)
-    temperature = temperature_of_means(float(np.mean([answered.scales[0] for answered in rounds])), total)
-    return WeightedPoints(points, explained(context, rounds, points, total, temperature, how, base).weights)
+    count_scale = float(np.mean([answered.scales[0] for answered in transcript.rounds]))
+    problem = Problem(
+        context=context,
+        rounds=transcript.rounds,
+        total=total,
+        temperature=temperature_of_means(count_scale, total),
+        support=lambda n, _: points,
+        passes=(Pass(n_points=_POINTS, tolerance=_CLUMP_TOLERANCE, max_steps=_CLUMP_STEPS),),
+        base=base,
+    )
+    return WeightedPoints(points, maxent(problem).weights)

@@ -9,7 +9,7 @@ spread, or its size by more than a tenth. Everything else that is certain is not
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ _FALSE_ALARM = 0.005  # of all tests that decide about one verdict, together: in
 _FACTOR, _DEVIATIONS = 1.5, 4.0  # by both of them the number of records must differ from the declared one
 _PREDICTION_POINTS, _PREDICTION_PASSES = 4_000, 1  # as between rounds that settle centres
 _CLUSTER = "cluster{} {}"
+Answers = Iterable[tuple[int, Array]]  # by the number of the round
 
 
 def judge(
@@ -67,14 +68,10 @@ def judge(
     if inferred is None:
         return _by_records(evidence)
     domain = evidence.context.domain
-    verdict = judge_measure(
-        evidence,
-        domain.to_unit(inferred.points),
-        inferred.weights,
-        method=inferred.method,
-        centers=None if centers is None else domain.to_unit(np.asarray(centers, dtype=np.float64)),
-        predictions=predicted_last_round(evidence) if predictions is None else predictions,
-    )
+    data = WeightedPoints(domain.to_unit(inferred.points), inferred.weights)
+    middles = None if centers is None else domain.to_unit(np.asarray(centers, dtype=np.float64))
+    predictions = predicted_last_round(evidence) if predictions is None else predictions
+    verdict = judge_measure(evidence, data, inferred.method, middles, predictions.items())
     if _could_be_none(verdict):
         return verdict
     noise, shared = doubts_of(transcripts, centers, inferred)
@@ -89,30 +86,24 @@ def judge(
 
 
 def judge_measure(
-    evidence: Evidence,
-    points: Array,
-    weights: Array,
-    *,
-    method: str = "maxent",
-    centers: Array | None = None,
-    predictions: Mapping[int, Array] | None = None,
+    evidence: Evidence, data: WeightedPoints, method: str, centers: Array | None = None, predictions: Answers = ()
 ) -> Verdict:
     """Judge weighted points of the unit domain, as `judge` does, but for clusters that may be nothing but noise."""
     rounds, numbers = evidence.rounds, _held_against(evidence, method)
     verdict = replace(_by_records(evidence), n_rounds=len(numbers))
-    if _could_be_none(verdict) or not float(np.sum(weights)) > 0.0:
+    if _could_be_none(verdict) or not float(np.sum(data.weights)) > 0.0:
         return verdict  # what noise alone says about columns is nothing that anybody should read
     place = _CLUSTER
     if centers is None:
         with_sums = [(t, query.centers) for t, answered in enumerate(rounds) if (query := _asked_for_sums(answered))]
-        last, centers = with_sums[-1] if with_sums else (None, points[:1])
+        last, centers = with_sums[-1] if with_sums else (None, data.points[:1])
         place = "part{} {}" if last is None else f"cell{{}} {{}} of round {last + 1}"
-    clusters = Clusters(centers, WeightedPoints(points, weights))
+    clusters = Clusters(centers, data)
     certain = certain_misfits(evidence, clusters, method=method)
     others = sorted(set(numbers) - _deciding(evidence))
     noted = [misfit for misfit in certain if misfit.importance < 1.0]
     noted += _certain(evidence, clusters, _own_answers(evidence, clusters, others))
-    predicted = ((t, np.asarray(answer, dtype=np.float64)) for t, answer in (predictions or {}).items())
+    predicted = ((t, np.asarray(answer, dtype=np.float64)) for t, answer in predictions)
     domain, surprises = evidence.context.domain, _matter(_certain(evidence, clusters, predicted))
     reasons = (*verdict.reasons, *reasons_of(domain, place, _matter(certain)))
     notes = (*notes_of(domain, noted), *notes_of(domain, surprises, foreseen=False))
@@ -137,11 +128,11 @@ def _held_against(evidence: Evidence, method: str) -> range:
     return range(max(n - 1, 0) if method == "consistency" else 0, n)
 
 
-def _own_answers(evidence: Evidence, clusters: Clusters, numbers: Sequence[int]) -> Iterator[tuple[int, Array]]:
+def _own_answers(evidence: Evidence, clusters: Clusters, numbers: Sequence[int]) -> Answers:
     return ((t, expected_answer(evidence.rounds[t], clusters.points, clusters.weights)) for t in numbers)
 
 
-def _certain(evidence: Evidence, clusters: Clusters, answers: Iterable[tuple[int, Array]]) -> list[Misfit]:
+def _certain(evidence: Evidence, clusters: Clusters, answers: Answers) -> list[Misfit]:
     """What noise alone would leave less often than the false-alarm rate, in all of these comparisons together."""
     context, rounds = evidence.context, evidence.rounds
     misfits = [m for t, answer in answers for m in misfits_of(context, t, rounds[t], answer, clusters)]

@@ -61,45 +61,31 @@ class Problem:
     context: Context  # the terms that the rounds share
     rounds: Sequence[Round]  # queries with their noisy answers
     total: float  # the number of records
-    temperature: float  # the weight of the entropy: how far the base, which is uniform on the support, is trusted
-    # draws so many points, given the measure of the pass before; none before the first
-    support: Callable[[int, Measure | None], Array]
+    temperature: float  # the weight of the entropy: how far the base is trusted
+    support: Callable[[int, Measure | None], Array]  # draws points, given their number and the measure of the last pass
     passes: Sequence[Pass]  # one after the other
+    base: Array | None = None  # weights of the support that the measure departs least from; uniform without any
     settled: Sequence[Round] = ()  # rounds that measured means, by which the measure is corrected at the end
     seconds: Mapping[str, float] = field(default_factory=dict)  # what it took to state the problem, by stage
 
 
 def maxent(problem: Problem) -> Measure:
     """The measure of the last pass, moved to what the settled rounds measured."""
-    measure: Measure | None = None
+    context, total, measure = problem.context, problem.total, None
     for step in problem.passes:
         points = problem.support(step.n_points, measure)
+        base = np.full(len(points), total / len(points)) if problem.base is None else problem.base
         rounds = problem.rounds if step.last_rounds is None else problem.rounds[-step.last_rounds :]
-        measure = explained(problem.context, rounds, points, problem.total, problem.temperature, step)
-        if measure.solution is None:
+        blocks, observed, scales, laws = observations(context, rounds, points, total)
+        if not blocks:
+            measure = Measure(points=points, weights=base, solution=None)
             break
+        solver = partial(solve, temperature=problem.temperature, tolerance=step.tolerance, max_steps=step.max_steps)
+        solution = solver(blocks, observed, np.hypot(scales, step.slack), base, noise=laws)
+        measure = Measure(points=points, weights=solution.measure, solution=solution)
     assert measure is not None
-    points, weights = corrected(problem.context, problem.settled, measure.points, measure.weights)
+    points, weights = corrected(context, problem.settled, measure.points, measure.weights)
     return replace(measure, points=points, weights=weights)
-
-
-def explained(
-    context: Context,
-    rounds: Sequence[Round],
-    points: Array,
-    total: float,
-    temperature: float,
-    how: Pass,
-    base: Array | None = None,
-) -> Measure:
-    """The measure of this total on given points that explains the rounds and departs least from a (uniform) base."""
-    blocks, observed, scales, laws = observations(context, rounds, points, total)
-    base = np.full(len(points), total / len(points)) if base is None else base
-    if not blocks:
-        return Measure(points=points, weights=base, solution=None)
-    solver = partial(solve, temperature=temperature, tolerance=how.tolerance, max_steps=how.max_steps)
-    solution = solver(blocks, observed, np.hypot(scales, how.slack), base, noise=laws)
-    return Measure(points=points, weights=solution.measure, solution=solution)
 
 
 def observations(
@@ -199,16 +185,11 @@ def by_cells(
 
 
 def by_parts(
-    context: Context,
-    releases: Sequence[tuple[Sequence[Round], int]],
-    rng: np.random.Generator,
-    *,
-    n_points: int,
-    strength: float,
+    context: Context, parts: list[tuple[Sequence[Round], int]], rng: np.random.Generator, n_points: int, strength: float
 ) -> Problem:
     """State the problem of several releases: the rounds of each, and how many of them settled centres."""
-    total = total_of(context, [answered for rounds, _ in releases for answered in rounds])
-    split = [solved_and_settled(rounds, n_settling) for rounds, n_settling in releases]
+    total = total_of(context, [answered for rounds, _ in parts for answered in rounds])
+    split = [solved_and_settled(rounds, n_settling) for rounds, n_settling in parts]
     rounds = tuple(answered for solved, _ in split for answered in solved)
     looks = base_looks(rounds, context.domain.n_columns)
     others = [r for r in rounds if not marginals_of(r.query)]

@@ -16,7 +16,7 @@ from recoup import Box, LogisticRegression, PrivateLogisticRegression
 from recoup.algorithms.logistic import exponential_values, minimum_of_loss, supported, tilt_of_mean, trust_in_base
 from recoup.errors import ParameterError, PostprocessDeclined, TranscriptError
 from recoup.kernels.models import exp_minus
-from recoup.maxent.measure import Pass, explained, total_of
+from recoup.maxent.measure import Pass, Problem, maxent, total_of
 from recoup.queries import query_from_json
 from recoup.queries.counts import HistogramQuery
 from recoup.queries.models import LogisticGradientQuery
@@ -356,7 +356,9 @@ def test_columns_that_crowd_do_not_make_the_default_worse_than_the_last_iterate(
         context, rounds = transcript.context, transcript.rounds
         points = algorithm.support(context, (), 1000, np.random.default_rng(seed))
         total = total_of(context, rounds)
-        weights = explained(context, rounds, points, total, 20 / total, Pass(n_points=1000, max_steps=15)).weights
+        terms = {"context": context, "rounds": rounds, "total": total, "temperature": 20 / total}
+        passes = (Pass(n_points=1000, max_steps=15),)
+        weights = maxent(Problem(**terms, support=lambda n, _, points=points: points, passes=passes)).weights
         answers = [
             algorithm.estimate(context, rounds),
             recoup.refit(transcript, recoup.infer(transcript, random_state=seed, n_points=1000)),
