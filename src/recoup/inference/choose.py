@@ -128,10 +128,8 @@ def suggest_clusters(
     kept = inferred.weights > 0
     points, weights = inferred.points[kept], inferred.weights[kept]
     if len(points) <= k_max:
-        raise ParameterError(
-            f"the inferred data has {len(points)} points, too few for k_max={k_max}: lower it, or infer by "
-            '"maxent", which gives data with a spread.'
-        )
+        few = f"the inferred data has {len(points)} points, too few for k_max={k_max}"
+        raise ParameterError(f'{few}: lower it, or infer by "maxent", which gives data with a spread.')
     if domain is None:
         low, high = _ranges(points, weights)
         half = (high - low) / 2.0

@@ -17,7 +17,8 @@ import numpy as np
 from scipy.special import log_ndtr
 from scipy.stats import chi2, gamma
 
-from recoup.maxent.sizes import Clusters, sums_by_cell
+from recoup.domain import Domain
+from recoup.maxent.sizes import Clusters, WeightedPoints, sums_by_cell
 from recoup.queries.base import Array, Integers
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.queries.counts import Marginal, as_grid, marginals_of
@@ -99,18 +100,14 @@ def expected_answer(answered: Round, points: Array, weights: Array) -> Array:
     return np.asarray(answered.query.contribution(points).T @ weights, dtype=np.float64)
 
 
-def residuals_of(
-    context: Context, rounds: Sequence[Round], points: Array, weights: Array
-) -> tuple[tuple[Residuals, ...], float]:
+def residuals_of(domain: Domain, rounds: Sequence[Round], data: WeightedPoints) -> tuple[tuple[Residuals, ...], float]:
     """The misfit of each round under weighted points of the unit domain, and the log-likelihood of all of them."""
     residuals, log_likelihood = [], 0.0
     for t, answered in enumerate(rounds):
-        deviation = answered.noisy - expected_answer(answered, points, weights)
+        deviation = answered.noisy - expected_answer(answered, *data)
         log_likelihood += answered.noise.log_density(deviation, answered.scales)
-        by_block = {
-            block.name: float(np.mean(np.abs(deviation[rows]) / answered.scales[rows]))
-            for block, rows in answered.query.sensitivity(context.domain).parts()
-        }
+        ratio, parts = np.abs(deviation) / answered.scales, answered.query.sensitivity(domain).parts()
+        by_block = {block.name: float(np.mean(ratio[rows])) for block, rows in parts}
         residuals.append(Residuals(round=t, by_block=by_block))
     return tuple(residuals), log_likelihood
 
@@ -128,11 +125,10 @@ class BlockFit(NamedTuple):
 
 def fit_of_blocks(transcript: Transcript, points: Array, weights: Array) -> Iterator[BlockFit]:
     """The misfit of every block of every round under weighted points in the user's units."""
-    context = transcript.context
-    residuals, _ = residuals_of(context, transcript.rounds, context.domain.to_unit(points), weights)
-    mean, deviation = ABSOLUTE_NOISE[context.mechanism]
+    domain, (mean, deviation) = transcript.context.domain, ABSOLUTE_NOISE[transcript.context.mechanism]
+    residuals, _ = residuals_of(domain, transcript.rounds, WeightedPoints(domain.to_unit(points), weights))
     for residual, answered in zip(residuals, transcript.rounds, strict=True):
-        for block in answered.query.sensitivity(context.domain).blocks:
+        for block in answered.query.sensitivity(domain).blocks:
             width = _WIDTH * deviation / sqrt(block.size)
             value = residual.by_block[block.name]
             yield BlockFit(residual.round, block.name, block.size, value, max(0.0, mean - width), mean + width)
@@ -264,10 +260,8 @@ def _shift_that_matters(variance: Array) -> Array:
 def _of_blocks(context: Context, number: int, answered: Round, residuals: Array) -> Iterator[Misfit]:
     for block, rows in answered.query.sensitivity(context.domain).parts():
         noise = block.size * answered.noise.deviation(1.0) ** 2
-        missed, answer = (
-            max(float(np.sum((values[rows] / answered.scales[rows]) ** 2)) - noise, 0.0)
-            for values in (residuals, answered.noisy)
-        )
+        squares = (np.sum((values[rows] / answered.scales[rows]) ** 2) for values in (residuals, answered.noisy))
+        missed, answer = (max(float(square) - noise, 0.0) for square in squares)
         part = float(np.sqrt(missed / max(answer, noise)))
         values, scales = residuals[rows, None], answered.scales[rows, None]
         log_probability = float(log_probability_of_size(values, scales, answered.mechanism)[0])

@@ -27,7 +27,7 @@ from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Part:
     """One release: its terms, its algorithm and its rounds."""
 
@@ -65,11 +65,9 @@ class Evidence:
     @property
     def strength(self) -> float:
         """The epsilon of Laplace noise that would be as strong as all releases together."""
-        by_law = {"laplace": 0.0, "gaussian": 0.0}
-        for part in self.parts:
-            value = strength_of(part.context, part.rounds)
-            by_law[part.context.mechanism] += value if part.context.mechanism == "laplace" else value**2
-        return by_law["laplace"] + float(np.sqrt(by_law["gaussian"]))
+        values = [(part.context.mechanism, strength_of(part.context, part.rounds)) for part in self.parts]
+        squares = sum(value**2 for law, value in values if law == "gaussian")
+        return float(sum(value for law, value in values if law == "laplace") + np.sqrt(squares))
 
     @property
     def one_law(self) -> bool:
@@ -105,10 +103,7 @@ def evidence_of(transcripts: Transcript | Sequence[Transcript]) -> Evidence:
     if not transcripts:
         raise ParameterError("the list of transcripts is empty: give at least one.")
     privacy = joint_privacy(transcripts)  # which refuses different terms
-    parts = tuple(
-        Part(context=item.context, algorithm=algorithm_from_json(item.algorithm), rounds=item.rounds)
-        for item in transcripts
-    )
+    parts = tuple(Part(item.context, algorithm_from_json(item.algorithm), item.rounds) for item in transcripts)
     terms = [part.context for part in parts]
     shared = terms[0]
     if len(parts) > 1:

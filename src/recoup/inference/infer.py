@@ -137,15 +137,15 @@ def _target_scale(evidence: Evidence, target_scale: str, correction: str, raw: b
 def _dataset(evidence: Evidence, method: str, fit: Fit) -> InferredDataset:
     """What a method inferred, in the user's units, with how well it explains the rounds."""
     clock = time.perf_counter()
-    domain, points, weights = evidence.context.domain, fit.points, fit.weights
-    residuals, log_likelihood = residuals_of(evidence.context, evidence.rounds, points, weights)
+    domain, data = evidence.context.domain, WeightedPoints(fit.points, fit.weights)
+    residuals, log_likelihood = residuals_of(domain, evidence.rounds, data)
     quality, seconds = fit.quality, fit.seconds
     if fit.chains:
         quality = quality | quality_of(fit.chains)
         seconds = seconds | {"diagnostics": time.perf_counter() - clock}
     return InferredDataset(
-        points=domain.from_unit(points),
-        weights=weights,
+        points=domain.from_unit(fit.points),
+        weights=fit.weights,
         columns=domain.columns,
         method=method,
         simulated=evidence.simulated,
@@ -153,7 +153,7 @@ def _dataset(evidence: Evidence, method: str, fit: Fit) -> InferredDataset:
         sources=evidence.sources,
         draws=tuple(domain.from_unit(drawn) for drawn in fit.draws),
         diagnostics=Diagnostics(seconds=seconds, residuals=residuals, log_likelihood=log_likelihood, **quality),
-        verdict=judge_measure(evidence, WeightedPoints(points, weights), method),
+        verdict=judge_measure(evidence, data, method),
     )
 
 
@@ -169,7 +169,7 @@ def _consistency(evidence: Evidence, rng: np.random.Generator, asked: Settings) 
 
 def _maximum_entropy(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> Fit:
     """A maximum-entropy measure with its certificate; no solution means that there was nothing to explain."""
-    measure, seconds = _measure(evidence, rng, asked.n_points)
+    measure, seconds = _measure(problem_of(evidence, rng, n_points=asked.n_points))
     quality = {}
     if (end := measure.solution) is not None:
         quality = {"converged": end.converged, "gap": end.gap, "gap_per_row": end.gap_per_row}
@@ -177,14 +177,11 @@ def _maximum_entropy(evidence: Evidence, rng: np.random.Generator, asked: Settin
     return Fit(measure.points, measure.weights, seconds, quality)
 
 
-def _measure(
-    evidence: Evidence, rng: np.random.Generator, n_points: int, *, around_means: bool = True
-) -> tuple[Measure, dict[str, float]]:
-    """The maximum-entropy measure of rounds of any queries, and the seconds of each stage."""
+def _measure(problem: Problem) -> tuple[Measure, dict[str, float]]:
+    """The maximum-entropy measure of a problem, and the seconds of each stage."""
     clock = time.perf_counter()
-    problem = problem_of(evidence, rng, n_points=n_points, around_means=around_means)
     measure = maxent(problem)
-    return measure, {**problem.seconds, "solver": time.perf_counter() - clock - sum(problem.seconds.values())}
+    return measure, {**problem.seconds, "solver": time.perf_counter() - clock}
 
 
 def problem_of(evidence: Evidence, rng: np.random.Generator, *, n_points: int, around_means: bool = True) -> Problem:
@@ -229,7 +226,8 @@ def _sampled(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> F
     """By the paper's sampler, or on a support where there is nothing for it to read."""
     if _has_means_alone(evidence):
         return sample_records(evidence, rng, asked)
-    measure, seconds = _measure(evidence, rng, min(asked.n_points, SAMPLED_POINTS), around_means=False)
+    n_points = min(asked.n_points, SAMPLED_POINTS)
+    measure, seconds = _measure(problem_of(evidence, rng, n_points=n_points, around_means=False))
     fit = sample_support(evidence, measure, rng, asked)
     return replace(fit, seconds=seconds | fit.seconds)
 

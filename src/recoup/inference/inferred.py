@@ -219,10 +219,8 @@ def _check_inferred(domain: Domain, inferred: InferredDataset) -> None:
         raise ParameterError(f"inferred is a {type(inferred).__name__}: give what recoup.infer returns, or none.")
     points, weights = np.asarray(inferred.points), np.asarray(inferred.weights)
     if points.ndim != 2 or points.shape[1] != domain.n_columns or len(points) == 0 or weights.shape != points.shape[:1]:
-        raise ParameterError(
-            f"the inferred data set has the shape {points.shape}, but the transcript has {domain.n_columns} columns: "
-            "is it of another table?"
-        )
+        shape = f"the inferred data set has the shape {points.shape}"
+        raise ParameterError(f"{shape}, but the transcript has {domain.n_columns} columns: is it of another table?")
     if inferred.columns != domain.columns:
         raise ParameterError("the inferred data set has other columns than the transcript: is it of another table?")
     if not (np.isfinite(points).all() and np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):

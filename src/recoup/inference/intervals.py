@@ -187,10 +187,8 @@ def intervals(
     if records := records_of(transcript.context, transcript.rounds):  # no cluster has more than all of them
         size_high = np.minimum(size_high, np.maximum(size, records.estimate + 3.0 * records.deviation))
     for k, j, _ in withheld:
-        if j is None:
-            size_low[k] = size_high[k] = np.nan
-        else:
-            center_low[k, j] = center_high[k, j] = np.nan
+        for ends in (size_low, size_high) if j is None else (center_low[:, j], center_high[:, j]):
+            ends[k] = np.nan
     return Intervals(
         level=level,
         center_low=center_low,
@@ -272,9 +270,8 @@ def withheld_from(
 def one_transcript(given: object, what: str) -> None:
     """Refuse a list of transcripts, or anything else that is not one."""
     if not isinstance(given, Transcript):
-        raise ParameterError(
-            f"transcript is a {type(given).__name__}: {what} simulate one release, so give one recoup.Transcript."
-        )
+        one = f"{what} simulate one release, so give one recoup.Transcript"
+        raise ParameterError(f"transcript is a {type(given).__name__}: {one}.")
 
 
 def draws_for(level: float, n_draws: int | None) -> int:
@@ -285,9 +282,8 @@ def draws_for(level: float, n_draws: int | None) -> int:
         return max(_DRAWS, needed)
     n_draws = whole_number(n_draws, "n_draws")
     if n_draws < needed:
-        raise ParameterError(
-            f"n_draws={n_draws}: a level of {level:g} needs at least {needed} draws.", parameter="n_draws"
-        )
+        message = f"n_draws={n_draws}: a level of {level:g} needs at least {needed} draws."
+        raise ParameterError(message, parameter="n_draws")
     return n_draws
 
 
@@ -345,9 +341,8 @@ def clumped(transcript: Transcript, data: WeightedPoints, n_clumps: int, rng: np
     clump = rng.choice(n_clumps, size=n_clumped, p=rng.dirichlet(np.ones(n_clumps)))
     offsets = spreads[clump, None] * rng.standard_normal((n_clumped, middles.shape[1]))
     points = np.concatenate([context.domain.clip(middles[clump] + offsets), smooth])
-    base = np.repeat(
-        [(1 - _SMOOTH_WEIGHT) * total / n_clumped, _SMOOTH_WEIGHT * total / n_smooth], [n_clumped, n_smooth]
-    )
+    sizes = [n_clumped, n_smooth]
+    base = np.repeat([(1 - _SMOOTH_WEIGHT) * total / n_clumped, _SMOOTH_WEIGHT * total / n_smooth], sizes)
     count_scale = float(np.mean([answered.scales[0] for answered in transcript.rounds]))
     problem = Problem(
         context=context,

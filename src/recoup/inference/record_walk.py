@@ -92,7 +92,12 @@ def sample_records(evidence: Evidence, rng: np.random.Generator, asked: Settings
     ends = run_chains([partial(begin, start) for start in components], rng=rng, on_progress=asked.on_progress)
     seconds["sampling"] = time.perf_counter() - clock
     best = int(np.argmax([chain.best_log_target for chain in ends]))
-    points, weights = _grouped(ends[best].best, proposal.means, components[best], n_true / n)
+    points, start = ends[best].best, components[best]
+    # Records that never left their start are one weighted point per mean: the same data set, much smaller.
+    moved = (np.abs(points - proposal.means[start]) > 2.0**-29).any(axis=1)
+    _, first, count = np.unique(start[~moved], return_index=True, return_counts=True)
+    points = np.concatenate([points[~moved][first], points[moved]])
+    weights = np.concatenate([n_true / n * count, np.full(int(moved.sum()), n_true / n)])
     quality = {"primal_residual": report.primal_residual, "dual_residual": report.dual_residual}
     return Fit(points, weights, seconds, quality, ends, [chain.last for chain in ends])
 
@@ -104,20 +109,8 @@ def _mixture(cells: Sequence[Cells], context: Context, asked: Settings) -> Propo
         total = positive.sum()
         # A round that saw nothing proposes from all of its cells alike, so that a proposal always exists.
         weights.append(positive / total if total > 0 else np.full(len(positive), 1.0 / len(positive)))
-    return Proposal(
-        means=np.concatenate([c.means(context) for c in cells]),
-        weights=np.concatenate(weights),
-        variance=asked.proposal_variance,
-        correction=asked.correction,
-    )
-
-
-def _grouped(points: Array, means: Array, start: Integers, weight: float) -> tuple[Array, Array]:
-    """Write records that never left their start as one weighted point per mean: the same data set, much smaller."""
-    moved = (np.abs(points - means[start]) > 2.0**-29).any(axis=1)
-    _, first, count = np.unique(start[~moved], return_index=True, return_counts=True)
-    grouped = np.concatenate([points[~moved][first], points[moved]])
-    return grouped, np.concatenate([weight * count, np.full(int(moved.sum()), weight)])
+    means, shares = np.concatenate([c.means(context) for c in cells]), np.concatenate(weights)
+    return Proposal(means=means, weights=shares, variance=asked.proposal_variance, correction=asked.correction)
 
 
 class RecordWalk:
@@ -205,27 +198,29 @@ class RecordWalk:
 
 
 def _model(target: Target, record_weight: float) -> kernel.Model:
-    """Stack the rounds into one table, in units of `record_weight` records."""
-    tables = [_round_table(cells) for cells in target.rounds]
-    centers = np.ascontiguousarray(np.concatenate([np.asarray(c.centers, dtype=np.float64) for c in target.rounds]))
-    first = np.cumsum([0, *(len(noisy) for noisy, _ in tables)]).astype(np.int64)
-    scale = np.concatenate([scale for _, scale in tables])
+    """Stack the rounds into one table of counts and sums, in units of `record_weight` records."""
+    centers = np.concatenate([np.asarray(cells.centers, dtype=np.float64) for cells in target.rounds])
+    first = np.cumsum([0, *(len(cells.centers) for cells in target.rounds)]).astype(np.int64)
+    (k, d), radius = centers.shape, target.radius
+    noisy, scale = np.zeros((k, 1 + d)), np.full((k, 1 + d), np.inf)  # infinite where nothing was released
+    for cells, start, end in zip(target.rounds, first[:-1], first[1:], strict=True):
+        noisy[start:end, 0], scale[start:end, 0] = cells.counts, cells.count_scales
+        if cells.sums is not None:
+            noisy[start:end, 1:], scale[start:end, 1:] = cells.sums, cells.sum_scales
     if target.scale == "one":
         scale = np.where(np.isfinite(scale), 1.0, scale)  # what was not released stays so
-    scale = scale / record_weight
-    gaussian = target.noise == "gaussian"
+    scale, gaussian = scale / record_weight, target.noise == "gaussian"
     precision = 0.5 / scale**2 if gaussian else 1.0 / scale
     count_gain = sum_gain = _UNBOUNDED_GAIN
     if not gaussian:
         count_gain = float(np.maximum.reduceat(precision[:, 0], first[:-1]).sum())
         sum_gain = float(np.maximum.reduceat(precision[:, 1:].max(axis=1), first[:-1]).sum())
-    d, radius = centers.shape[1], target.radius
     # A start may miss the domain by the rounding of its bounds.
     largest_norm = d * kernel.GRID + {"box": d, "l1": min(d, radius), "l2": min(d, radius * d**0.5)}[target.domain]
     return kernel.Model(
         centers=np.ascontiguousarray(centers.T),
         first=first,
-        noisy=np.concatenate([noisy for noisy, _ in tables]) / record_weight,
+        noisy=noisy / record_weight,
         precision=precision,
         count_gain=count_gain,
         sum_gain=sum_gain,
@@ -234,16 +229,6 @@ def _model(target: Target, record_weight: float) -> kernel.Model:
         domain=_DOMAINS[target.domain],
         radius=float(radius),
     )
-
-
-def _round_table(cells: Cells) -> tuple[Array, Array]:
-    """The round's noisy values and their scales, each (k, 1 + d); what was not released has an infinite scale."""
-    k, d = np.shape(cells.centers)
-    noisy, scale = np.zeros((k, 1 + d)), np.full((k, 1 + d), np.inf)
-    noisy[:, 0], scale[:, 0] = cells.counts, cells.count_scales
-    if cells.sums is not None:
-        noisy[:, 1:], scale[:, 1:] = cells.sums, cells.sum_scales
-    return noisy, scale
 
 
 def mixture_of(proposal: Proposal) -> tuple[kernel.Mixture, Integers]:

@@ -115,9 +115,7 @@ def run_chain(
     return walk.chain()
 
 
-def run_chains(
-    begins: Sequence[Begin], *, rng: np.random.Generator, on_progress: Progress | None = None
-) -> list[Chain]:
+def run_chains(begins: Sequence[Begin], rng: np.random.Generator, on_progress: Progress | None = None) -> list[Chain]:
     """Run independent chains in parallel threads, each begun with its own child of `rng`; progress is that of all.
 
     Guarantees: the chains do not depend on the number of threads, and the first of them not on how many follow. On
@@ -258,10 +256,8 @@ class SupportWalk:
         movers, goals = rng.integers(len(self._positions), size=n_steps), rng.integers(self._m, size=n_steps)
         log_uniforms = np.log1p(-rng.random(n_steps))
         left, trace = np.empty(n_steps, np.int64), np.empty(n_steps)
-        self._current = walk_on_support(
-            self._rows, *self._answers, movers, goals, log_uniforms, self._positions, self._totals, self._current, left,
-            trace,
-        )  # fmt: skip
+        drawn, state = (movers, goals, log_uniforms), (self._positions, self._totals, self._current)
+        self._current = walk_on_support(self._rows, *self._answers, *drawn, *state, left, trace)
         self._n_accepted += int((left >= 0).sum())
         peak = int(trace.argmax())
         if trace[peak] > self._best:

@@ -125,7 +125,7 @@ def named(place: str, numbers: Sequence[int]) -> str:
 
 
 def reasons_of(domain: Domain, place: str, misfits: Sequence[Misfit]) -> list[Reason]:
-    """One reason for each column, cluster or block, told by where it is worst; the worst first."""
+    """One reason for each column, cluster or block, by where it is worst; the worst first."""
     by_subject: dict[tuple[object, ...], list[Misfit]] = {}
     for misfit in sorted(misfits, key=lambda m: -m.importance):
         subject = {"column": misfit.column, "size": misfit.cluster, "round": (misfit.round, misfit.block)}[misfit.kind]
@@ -143,29 +143,17 @@ def _reason(domain: Domain, place: str, misfits: Sequence[Misfit]) -> Reason:
         where = "" if worst.cluster is None else f" in {named(place, [worst.cluster])}"
         others = [k for k in clusters if k != worst.cluster]
         also = f", and are off in {named(place, others)} too" if others else ""
-        sentence = (
-            f"{column_names(domain)[worst.column]}: the rounds measured {_figure(measured)}{where}, the inferred data "
-            f"say {_figure(inferred)}{also}"
-        )
+        rounds = f"{column_names(domain)[worst.column]}: the rounds measured {_figure(measured)}{where}"
+        sentence = f"{rounds}, the inferred data say {_figure(inferred)}{also}"
     elif worst.kind == "size":
-        sentence = (
-            f"{named(place, clusters)}: about {_figure(max(measured, 0.0))} records were counted, the inferred "
-            f"data have {_figure(inferred)}"
-        )
+        counted = f"about {_figure(max(measured, 0.0))} records were counted"
+        sentence = f"{named(place, clusters)}: {counted}, the inferred data have {_figure(inferred)}"
     else:
-        sentence = (
-            f"round {worst.round + 1}: {measured:.0%} of the answer ({worst.block}) is neither noise nor "
-            "explained by the inferred data"
-        )
-    numbers = {
-        "round": float(worst.round + 1),
-        "measured": measured,
-        "inferred": inferred,
-        "log10_chance": worst.log_probability / float(np.log(10.0)),
-        "importance": worst.importance,
-    }
-    ids = _ids(domain, misfits)
-    return Reason(kind=worst.kind, sentence=sentence, columns=ids, clusters=clusters, numbers=numbers)
+        unknown = f"{measured:.0%} of the answer ({worst.block})"
+        sentence = f"round {worst.round + 1}: {unknown} is neither noise nor explained by the inferred data"
+    log10 = worst.log_probability / float(np.log(10.0))
+    numbers = {"round": float(worst.round + 1), "measured": measured, "inferred": inferred, "log10_chance": log10}
+    return _about(domain, misfits, worst.kind, sentence, numbers | {"importance": worst.importance})
 
 
 def notes_of(domain: Domain, misfits: Sequence[Misfit], *, foreseen: bool = True) -> Iterator[Reason]:
@@ -182,8 +170,7 @@ def notes_of(domain: Domain, misfits: Sequence[Misfit], *, foreseen: bool = True
             why = "by too little to matter" if small else "and a later round was asked where the clusters are"
             kind = own[0].kind
             sentence = f"round {t + 1}, {about}: measured and inferred values differ by more than noise, {why}"
-        ids, clusters = _ids(domain, own), _clusters(own)
-        yield Reason(kind=kind, sentence=sentence, columns=ids, clusters=clusters, numbers=numbers)
+        yield _about(domain, own, kind, sentence, numbers)
 
 
 def _clusters(misfits: Sequence[Misfit]) -> tuple[int, ...]:
@@ -194,8 +181,9 @@ def _columns(misfits: Sequence[Misfit]) -> list[int]:
     return sorted({misfit.column for misfit in misfits if misfit.column is not None})
 
 
-def _ids(domain: Domain, misfits: Sequence[Misfit]) -> tuple[str | int, ...]:
-    return tuple(j if domain.columns is None else domain.columns[j] for j in _columns(misfits))
+def _about(domain: Domain, misfits: Sequence[Misfit], kind: Kind, sentence: str, numbers: dict[str, float]) -> Reason:
+    columns = tuple(j if domain.columns is None else domain.columns[j] for j in _columns(misfits))
+    return Reason(kind=kind, sentence=sentence, columns=columns, clusters=_clusters(misfits), numbers=numbers)
 
 
 def _figure(value: float) -> str:

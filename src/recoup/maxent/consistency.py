@@ -74,9 +74,8 @@ def voronoi_cells_of(rounds: Sequence[Round]) -> list[Cells]:
         raise ParameterError("the transcript holds no round to infer from.")
     cells = [read for answered in rounds if (read := cells_of(answered)) and not read.relative]
     if len(cells) < len(rounds):
-        raise ParameterError(
-            "this method reads rounds of counts and absolute sums (DP-KMEANS) only; use another method."
-        )
+        readable = "rounds of counts and absolute sums (DP-KMEANS) only"
+        raise ParameterError(f"this method reads {readable}; use another method.")
     return cells
 
 
@@ -190,16 +189,14 @@ def _flat_bottom(positions: Array, jumps: Array, slope: float) -> tuple[float, f
     return float(positions[low]), float(positions[high]), abs(float(left[high])) if low != high else 0.0
 
 
-def _common_total(
-    fillings: Sequence[Filling], offsets: Sequence[float], low: float, high: float
-) -> tuple[float, float, int]:
+def _common_total(parts: Sequence[tuple[float, Filling]], low: float, high: float) -> tuple[float, float, int]:
     """The total in [low, high] of least squared cost, the slope left there, and the number of Newton steps.
 
     The slope is concave and increasing: after one step the iterates rise to the root, and reach it in finitely many.
     """
     total, steps = high, 0
     while True:
-        tau, slope = np.sum([f.multiplier(total - o) for f, o in zip(fillings, offsets, strict=True)], axis=0)
+        tau, slope = np.sum([filling.multiplier(total - offset) for offset, filling in parts], axis=0)
         aim = float(min(max(total - tau / slope, low), high))
         steps += 1
         done = abs(aim - total) <= 1e-15 * abs(total) or (steps > 1 and aim <= total)
@@ -214,21 +211,19 @@ def exact_counts(table: Table, gaussian: bool) -> tuple[Array, Report]:
     x = np.maximum(y, 0.0)
     if gaussian:
         own, positive = [Filling(y[rows], scales[rows] ** 2) for rows in slices], table.totals(x)
-        total, dual, steps = _common_total(own, [0.0] * len(own), float(positive.min()), float(positive.max()))
+        parts = [(0.0, filling) for filling in own]
+        total, dual, steps = _common_total(parts, float(positive.min()), float(positive.max()))
         x = np.concatenate([filling.fill(total) for filling in own])
     else:
         rounds = [_Slopes(y[rows], scales[rows]) for rows in slices]
-        low, high, dual = _flat_bottom(
-            np.concatenate([r.positions for r in rounds]),
-            np.concatenate([r.jumps for r in rounds]),
-            sum(float(r.slopes[0]) for r in rounds),
-        )
-        active, offsets, fillings = zip(*(r.filling(0.5 * (low + high)) for r in rounds), strict=True)
-        total, _, steps = _common_total(fillings, offsets, low, high)
-        for rows, r, g, filling, offset in zip(slices, rounds, active, fillings, offsets, strict=True):
+        positions, jumps = (np.concatenate(of) for of in zip(*((r.positions, r.jumps) for r in rounds), strict=True))
+        low, high, dual = _flat_bottom(positions, jumps, sum(float(r.slopes[0]) for r in rounds))
+        active = [r.filling(0.5 * (low + high)) for r in rounds]
+        total, _, steps = _common_total([(offset, filling) for _, offset, filling in active], low, high)
+        for rows, r, (group, offset, filling) in zip(slices, rounds, active, strict=True):
             part = x[rows]
-            part[r.member < g] = 0.0
-            part[r.member == g] = filling.fill(max(total - offset, 0.0))
+            part[r.member < group] = 0.0
+            part[r.member == group] = filling.fill(max(total - offset, 0.0))
     mismatch = np.abs(table.totals(x) - total) / np.maximum.reduceat(scales, table.starts[:-1])
     return x, Report(float(mismatch.max()), dual, steps)
 

@@ -3,8 +3,7 @@
 Maximum entropy weighs points that were drawn from coarse looks. Where a column is zero for nearly everybody, no such
 point lies at zero, and no budget moves the inferred mean there. The last rounds measured counts and means of their
 cells. What these say beyond their noise is an error of the model: the points of a cell are moved by it, column by
-column, and its weight is changed. Each round is compared with what all rounds before it predicted, so it is a
-measurement that the model has not followed yet; one that tells nothing new changes nothing.
+column, and its weight is changed. Each round is compared with what all rounds before it predicted.
 """
 
 from __future__ import annotations
@@ -84,13 +83,8 @@ def misfit_of(answered: Round, points: Array, weights: Array) -> CellMisfit:
     reach = 1.0 if query.radii is None else query.radii[:, None]
     # A count below none, or a mean out of reach, is noise, however far it is from what the measure predicts.
     measured = np.clip(answered.noisy[k:].reshape(k, d) / divisor, -reach, reach)
-    return CellMisfit(
-        sizes,
-        np.maximum(answered.noisy[:k], 0.0) - sizes,
-        deviations[:k],
-        measured - predicted / divisor,
-        deviations[k:].reshape(k, d) / divisor,
-    )
+    more, errors = np.maximum(answered.noisy[:k], 0.0) - sizes, deviations[k:].reshape(k, d) / divisor
+    return CellMisfit(sizes, more, deviations[:k], measured - predicted / divisor, errors)
 
 
 def _squares(misfit: CellMisfit, noise: CellMisfit) -> float:

@@ -4,10 +4,9 @@ One function, `maxent`, for every algorithm. A `Problem` says which rounds, how 
 how far to trust that; algorithms state their own, and rounds of counts and sums are read here in one of three ways,
 with the constants tuned for each. `by_means` reads rounds of DP-KMEANS: the support lies around the consistent means of
 all of them. `by_cells` reads any other mix of one release, from its first look. `by_parts` reads several releases
-together, which may have several first looks of different worth. In few columns a grid tells how columns go together,
-which marginals cannot. In more columns its cells are a large part of each column, and a base that is uniform inside
-them is worse than marginals, or than points around the means that other rounds measured. Looks that are left out of the
-support still stand in the rows: nothing that was released is ignored.
+together, whose looks may be of different worth. In few columns a grid tells how columns go together, which marginals
+cannot. In more, its cells are wide, and a base that is uniform inside them is worse than marginals, or than points
+around the means that other rounds measured. Looks that are left out of the support still stand in the rows.
 """
 
 from __future__ import annotations
@@ -203,10 +202,9 @@ def by_parts(
             shares = {"cells": _CELLS, "from_last": _FROM_LAST}
             return drawn_support(context, others, n, rng, total=total, last=last, **shares)
         means = [r for r in others if has_means(r)]
-        parts = zip(looks, equal_parts(n, len(looks)), strict=True)
-        return np.concatenate(
-            [drawn_support(context, [look, *means], size, rng, total=total, last=last) for look, size in parts]
-        )
+        sizes = zip(looks, equal_parts(n, len(looks)), strict=True)
+        drawn = [drawn_support(context, [look, *means], size, rng, total=total, last=last) for look, size in sizes]
+        return np.concatenate(drawn)
 
     return Problem(
         context=context,

@@ -120,8 +120,7 @@ class _Problem:
             slope = rows.gather(v * scale)
             slope -= float(point.measure @ slope) / self.total
             slope *= point.measure
-            answer: Floats = scale * rows.scatter(slope) + diagonal * v
-            return answer
+            return np.asarray(scale * rows.scatter(slope) + diagonal * v)
 
         def solver(right: Floats) -> Floats:
             x, r, conditioned = np.zeros_like(right), right.copy(), np.empty_like(right)

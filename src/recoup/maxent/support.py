@@ -82,11 +82,7 @@ def around_means(context: Context, cells: Sequence[Cells], n_points: int, rng: n
 
 
 def resampled(
-    context: Context,
-    measure: Measure,
-    n_points: int,
-    rng: np.random.Generator,
-    jitters: Sequence[float],
+    context: Context, measure: Measure, n_points: int, rng: np.random.Generator, jitters: Sequence[float]
 ) -> Array:
     """Points of a measure, as often as their weights say, each moved a little."""
     chosen = rng.choice(len(measure.points), size=n_points, p=measure.weights / measure.weights.sum())
