@@ -105,9 +105,8 @@ def intervals(
 
     Each interval is symmetric: the estimate plus or minus the level's order statistic of the absolute errors of
     simulated transcripts, and beside it what those cannot show: how far centres and sizes are, beyond noise, from the
-    cells of the last round and from what it measured in them. Where an interval would not hold it is withheld.
-    Maximum-entropy data are inferred again on a smaller support; those of other methods at default settings, with
-    maximum-entropy data in place of the records.
+    cells of the last round and from what it measured in them. Where an interval would not hold it is withheld. What is
+    simulated is inferred on a smaller support, by other methods than maximum entropy at their default settings.
 
     Args:
         transcript: what was released, by an algorithm that finds clusters.
