@@ -2,12 +2,11 @@
 
 The rule is the gap statistic (Tibshirani, Walther and Hastie): the log loss is compared with that of uniform points in
 a box along the data's principal axes, which have no clusters; the number of clusters is the smallest whose gap is
-within one standard error of the largest. Unlike rules on the curve's shape alone it can answer 1.
-
-But noise makes clusters of its own. So with the transcript at hand each cluster must hold more records than the noise
-of its counts would explain, and the clusters must be worth more than in worlds that are known to have one less, or only
-one: there each cluster is a plain box, released with the same queries and noise and inferred again. Where one cluster
-is suggested, a world of two must have shown, or their absence means nothing.
+within one standard error of the largest. Unlike rules on the curve's shape alone it can answer 1. But noise makes
+clusters of its own. So with the transcript at hand each cluster must hold more records than the noise of its counts
+would explain, and the clusters must be worth more than in worlds that are known to have one less, or only one: there
+each cluster is a plain box, released with the same queries and noise and inferred again. Where one cluster is
+suggested, a world of two must have shown, or their absence means nothing.
 """
 
 from __future__ import annotations

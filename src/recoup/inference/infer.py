@@ -32,8 +32,7 @@ from recoup.queries.cells import as_cells
 from recoup.transcript.transcript import Transcript
 
 _LARGEST_TABLE = 2**26  # values of all rows on the support: half a gigabyte
-_FEWEST_POINTS = 500
-_MAX_STEPS = 100
+_FEWEST_POINTS, _MAX_STEPS = 500, 100
 
 
 def infer(

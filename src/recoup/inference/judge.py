@@ -104,8 +104,9 @@ def judge_measure(
     noted = [misfit for misfit in certain if misfit.importance < 1.0]
     noted += _certain(evidence, clusters, _own_answers(evidence, clusters, others))
     predicted = ((t, np.asarray(answer, dtype=np.float64)) for t, answer in predictions)
-    domain, surprises = evidence.context.domain, _matter(_certain(evidence, clusters, predicted))
-    reasons = (*verdict.reasons, *reasons_of(domain, place, _matter(certain)))
+    surprises = [misfit for misfit in _certain(evidence, clusters, predicted) if misfit.importance >= 1.0]
+    domain, wrong = evidence.context.domain, [misfit for misfit in certain if misfit.importance >= 1.0]
+    reasons = (*verdict.reasons, *reasons_of(domain, place, wrong))
     notes = (*notes_of(domain, noted), *notes_of(domain, surprises, foreseen=False))
     return replace(verdict, reasons=reasons, notes=notes)
 
@@ -138,10 +139,6 @@ def _certain(evidence: Evidence, clusters: Clusters, answers: Answers) -> list[M
     misfits = [m for t, answer in answers for m in misfits_of(context, t, rounds[t], answer, clusters)]
     rare = np.log(_FALSE_ALARM / max(len(misfits), 1))
     return [misfit for misfit in misfits if misfit.log_probability < rare]
-
-
-def _matter(misfits: Sequence[Misfit]) -> list[Misfit]:
-    return [misfit for misfit in misfits if misfit.importance >= 1.0]
 
 
 def _asked_for_sums(answered: Round) -> VoronoiQuery | None:

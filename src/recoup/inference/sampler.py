@@ -165,22 +165,17 @@ def quality_of(chains: Sequence[Chain]) -> dict[str, Any]:
     traces = [chain.log_targets for chain in chains]
     length = min(len(trace) for trace in traces) // 2
     halves = np.stack([trace[len(trace) - length :] for trace in traces])
-    mixing: dict[str, Any] = {"ess": None, "r_hat": None}
+    measures = {"ess": array_stats.ess, "r_hat": array_stats.rhat} if len(traces) > 1 else {"ess": array_stats.ess}
+    mixing = {}
     if length >= 8 and np.ptp(halves) != 0.0:
         with np.errstate(divide="ignore", invalid="ignore"):
-            mixing["ess"] = _finite(array_stats.ess(halves, chain_axis=0, draw_axis=1))
-            if len(traces) > 1:
-                mixing["r_hat"] = _finite(array_stats.rhat(halves, chain_axis=0, draw_axis=1))
-    return mixing | {
+            mixing = {name: float(measure(halves, chain_axis=0, draw_axis=1)) for name, measure in measures.items()}
+    return {name: value for name, value in mixing.items() if np.isfinite(value)} | {
         "acceptance": tuple(chain.acceptance for chain in chains),
         "log_likelihood_trace": tuple(traces),
         "best_step": tuple(chain.best_step for chain in chains),
         "interrupted": any(chain.interrupted for chain in chains),
     }
-
-
-def _finite(value: Any) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def whole_parts(shares: Array, n: int) -> Integers:

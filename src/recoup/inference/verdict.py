@@ -5,7 +5,7 @@ Misfits, records and clusters are put into words here; `judge` decides which of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -134,7 +134,7 @@ def reasons_of(domain: Domain, place: str, misfits: Sequence[Misfit]) -> list[Re
 
 
 def _reason(domain: Domain, place: str, misfits: Sequence[Misfit]) -> Reason:
-    worst, clusters = misfits[0], _clusters(misfits)
+    worst, clusters = misfits[0], _numbers(misfit.cluster for misfit in misfits)
     measured, inferred = worst.measured, worst.inferred
     if worst.column is not None:
         low, high = domain.low[worst.column], domain.high[worst.column]
@@ -160,7 +160,7 @@ def notes_of(domain: Domain, misfits: Sequence[Misfit], *, foreseen: bool = True
     """One note for each round: what differs by more than noise and does not decide; or that it was not foreseen."""
     for t in sorted({misfit.round for misfit in misfits}):
         own = [misfit for misfit in misfits if misfit.round == t]
-        names = [column_names(domain)[j] for j in _columns(own)]
+        names = [column_names(domain)[j] for j in _numbers(misfit.column for misfit in own)]
         about = listed([*names, *sorted({f"{misfit.block}s" for misfit in own if misfit.column is None})])
         kind: Kind = "prediction"
         sentence = f"round {t + 1} was not foreseen by the rounds before it in {about}"
@@ -173,17 +173,14 @@ def notes_of(domain: Domain, misfits: Sequence[Misfit], *, foreseen: bool = True
         yield _about(domain, own, kind, sentence, numbers)
 
 
-def _clusters(misfits: Sequence[Misfit]) -> tuple[int, ...]:
-    return tuple(sorted({misfit.cluster for misfit in misfits if misfit.cluster is not None}))
-
-
-def _columns(misfits: Sequence[Misfit]) -> list[int]:
-    return sorted({misfit.column for misfit in misfits if misfit.column is not None})
+def _numbers(numbers: Iterable[int | None]) -> list[int]:
+    return sorted({number for number in numbers if number is not None})
 
 
 def _about(domain: Domain, misfits: Sequence[Misfit], kind: Kind, sentence: str, numbers: dict[str, float]) -> Reason:
-    columns = tuple(j if domain.columns is None else domain.columns[j] for j in _columns(misfits))
-    return Reason(kind=kind, sentence=sentence, columns=columns, clusters=_clusters(misfits), numbers=numbers)
+    columns, clusters = (_numbers(of) for of in zip(*((m.column, m.cluster) for m in misfits), strict=True))
+    ids = tuple(j if domain.columns is None else domain.columns[j] for j in columns)
+    return Reason(kind=kind, sentence=sentence, columns=ids, clusters=tuple(clusters), numbers=numbers)
 
 
 def _figure(value: float) -> str:

@@ -206,7 +206,7 @@ def _common_total(parts: Sequence[tuple[float, Filling]], low: float, high: floa
 
 
 def exact_counts(table: Table, gaussian: bool) -> tuple[Array, Report]:
-    """Nonnegative counts (n,) with equal totals: the optimum; of several (Laplace), the one of least squares."""
+    """Nonnegative counts (n,) with equal totals: the optimum; of several (Laplace), that of least squares."""
     y, scales, slices = table.y[:, 0], table.scales[:, 0], table.slices()
     x = np.maximum(y, 0.0)
     if gaussian:
@@ -229,14 +229,11 @@ def exact_counts(table: Table, gaussian: bool) -> tuple[Array, Report]:
 
 
 def exact_sums(table: Table, gaussian: bool) -> tuple[Array, Report]:
-    """Unbounded sums (n, d) with equal totals per column: the optimum; of several (Laplace), the one of least squares.
-
-    All cells (Gaussian), or a round's noisiest ones (Laplace), shift in proportion to their variances.
-    """
+    """Unbounded sums (n, d) with equal totals per column: the optimum; of several (Laplace), that of least squares."""
     totals, lengths = table.totals(table.y), np.diff(table.starts)
     largest = np.maximum.reduceat(table.scales, table.starts[:-1], axis=0)
     variances = np.square(table.scales)
-    if not gaussian:
+    if not gaussian:  # only a round's noisiest cells shift
         variances[table.scales < np.repeat(largest, lengths, axis=0)] = 0.0
     spread = table.totals(variances)
     common = (totals / spread).sum(axis=0) / (1.0 / spread).sum(axis=0)

@@ -199,8 +199,7 @@ def by_parts(
     def support(n: int, last: Measure | None) -> Array:
         """An equal number of points from each look, each with its share of points around cells and of the last pass."""
         if not looks:
-            shares = {"cells": _CELLS, "from_last": _FROM_LAST}
-            return drawn_support(context, others, n, rng, total=total, last=last, **shares)
+            return drawn_support(context, others, n, rng, total=total, last=last, cells=_CELLS, from_last=_FROM_LAST)
         means = [r for r in others if has_means(r)]
         sizes = zip(looks, equal_parts(n, len(looks)), strict=True)
         drawn = [drawn_support(context, [look, *means], size, rng, total=total, last=last) for look, size in sizes]
@@ -223,10 +222,7 @@ def equal_parts(n: int, n_parts: int) -> list[int]:
 
 
 def base_looks(rounds: Sequence[Round], n_columns: int) -> list[Round]:
-    """The first looks that the support is drawn from: grids in few columns, marginals in more, else the other kind.
-
-    But a grid in many columns only where no round has sums to draw around.
-    """
+    """The looks to draw the support from: grids in few columns, marginals in more; else grids, if no round has sums."""
     looks = [r for r in rounds if marginals_of(r.query)]
     few = n_columns <= _GRID_COLUMNS
     wanted = [r for r in looks if bool(as_grid(r.query)) == few]

@@ -4,7 +4,6 @@ First-order methods stop far from the optimum when rounds are nearly collinear, 
 does not, and the duality gap of every iterate is known exactly, so the answer comes with a proof of its accuracy.
 The barrier is handled in primal-dual form: the two bounds of a row carry multipliers, which need about a third fewer
 steps than the plain barrier's Hessian, and a predictor chooses how far the barrier may fall in a step.
-
 In the unit-free dual variables u = b z, with residuals rho = (y - A mu) / b, the gap of a Laplace row is
 |rho| - u rho and that of a Gaussian row (rho - u)^2 / 2: sums of nonnegative terms, free of cancellation.
 """
@@ -85,13 +84,6 @@ class _Problem:
     def merit(self, point: _Point, tau: float) -> float:
         """The dual objective with its barrier, to be maximised."""
         return point.dual_value + tau * float(np.sum(np.log1p(-(point.u[self.laplace] ** 2))))
-
-    def gradient(self, point: _Point, tau: float) -> Floats:
-        """The gradient of the merit."""
-        u = point.u
-        pull = np.zeros_like(u)
-        np.divide(2 * tau * u, (1 - u) * (1 + u), out=pull, where=self.laplace)
-        return point.residual - np.where(self.gaussian, u, pull)
 
     def newton_system(self, point: _Point, diagonal: Floats) -> Callable[[Floats], Floats]:
         """A solver of (data Hessian + diagonal) x = right."""
@@ -220,7 +212,9 @@ def _ascend(problem: _Problem, u: Floats, wanted_gap: float, max_steps: int) -> 
         left = (above + reach * d_above) * (high - reach * du) + (below + reach * d_below) * (low + reach * du)
         tau = max(min(max(float(np.sum(left[laplace])) / n_bounds, 0.01 * slack), slack), last_tau)
         # Corrector: one damped Newton step towards that barrier.
-        gradient = problem.gradient(point, tau)
+        pull = u.copy()  # of the barrier, or of a Gaussian row's own square
+        np.divide(2 * tau * u, (1 - u) * (1 + u), out=pull, where=laplace)
+        gradient = point.residual - pull
         du = solver(gradient)
         slope, merit = float(gradient @ du), problem.merit(point, tau)
         longest = step = min(1.0, _TO_BOUNDARY * min(room(high, -du), room(low, du)))

@@ -1,12 +1,10 @@
 """Where an inferred measure may live: points drawn around what was released, never around records.
 
 A first look (a grid or marginals, denoised) says roughly where records are, the means of cells say it better, and the
-measure of a pass before says where the mass went.
-
-A grid may have a million cells, most of them empty and some outside the domain. Cells that no record can reach hold
-noise alone and are left out. The rest is read in blocks of whole cells, whose sums are measurements like any other. In
-few columns, bins are merged alike along each. In more, that would leave one or two bins per column; there, blocks are
-small where the released counts are high, and large where there is nothing.
+measure of a pass before says where the mass went. A grid may have a million cells, most of them empty and some outside
+the domain. Cells that no record can reach hold noise alone and are left out. The rest is read in blocks of whole cells,
+whose sums are measurements like any other. In few columns, bins are merged alike along each. In more, that would leave
+one or two bins per column; there, blocks are small where the released counts are high, and large elsewhere.
 """
 
 from __future__ import annotations
