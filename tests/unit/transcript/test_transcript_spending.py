@@ -13,6 +13,7 @@ from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import TranscriptError
 from recoup.privacy.price import epsilon_of_rho
+from recoup.privacy.statement import NOT_COUNTED
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
 from recoup.version import __version__
@@ -54,6 +55,7 @@ def test_what_is_spent_by_hand():
         "mechanism": "laplace",
         "noise": "secure",
         "spent": 1.0,
+        "counted": NOT_COUNTED,
         "version": __version__,
     }
     assert replace(plain, simulated=True).privacy["noise"] == "simulated"
