@@ -2,7 +2,8 @@
 
 Every record is clamped column by column to its declared bounds, scaled to [-1, 1], projected (Euclidean) onto the
 domain and rounded toward zero onto a grid of 2^-30. Rounding toward zero never leaves a domain that is symmetric about
-its centre, so the sensitivities that follow from the domain hold for the rounded records exactly.
+its centre, so the sensitivities that follow from the domain hold for the rounded records exactly. The records of a fit
+take these steps in `recoup.kernels.fixed_point`, many at once; the methods here are for points, centres and local use.
 """
 
 from __future__ import annotations

@@ -12,16 +12,18 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from recoup import Box, PrivateKMeans, Transcript, infer, refit, register, release
+from recoup import Box, PrivateKMeans, PrivatePCA, Transcript, infer, refit, register, release
 from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm
 from recoup.algorithms.registry import ALGORITHMS, ENTRIES, Entry
 from recoup.cli.app import app
+from recoup.curator.rivals import RIVALS
 from recoup.custom import Block, Request, Sensitivity, SimpleQuery
 from recoup.errors import ParameterError
 from recoup.inference.infer import METHODS, register_method
 from recoup.planner import Plan, PlannedRound
 from recoup.queries import QUERIES
 from recoup.queries.cells import VoronoiQuery
+from recoup.testing import check_query
 from recoup.transcript.round import quote
 
 BOUNDS = ("--bounds", "age=17:90,hours=1:99")
@@ -58,20 +60,21 @@ def plan_toy(context, *, n_clusters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Above(SimpleQuery):
-    """How many records are above a value in the first of two columns."""
+    """How many records are above a value in the first of two columns, and how many are not."""
 
     value: float
 
     n_columns: ClassVar[int] = 2
-    size: ClassVar[int] = 1
+    size: ClassVar[int] = 2
 
     type_name: ClassVar[str] = "toy-above"
 
     def sensitivity(self, domain):
-        return Sensitivity((Block.of_counts("count", 1, ones=1),))
+        return Sensitivity((Block.of_counts("count", 2, ones=1),))  # every record raises one of the two
 
     def contribution(self, x):
-        return (x[:, :1] > self.value).astype(np.float64)
+        above = x[:, :1] > self.value
+        return np.hstack([above, ~above]).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +174,13 @@ def test_names_that_are_taken_are_refused_and_registering_again_replaces():
     assert [entry.description for entry in ENTRIES if entry.name == "toy"] == ["the same toy"]
     with pytest.raises(ParameterError, match="Recoup's own"):
         register_method("maxent", lambda *_: (np.zeros((1, 2)), np.ones(1)))
+    # Words that mean something else wherever a name is given would silently pick that.
+    for name in ("auto", *RIVALS):
+        with pytest.raises(ParameterError, match=f"'{name}' is taken"):
+            register(Entry(Toy, "kmeans", name, "another"))
+    for name in ("auto", "none"):
+        with pytest.raises(ParameterError, match=f"'{name}' is taken"):
+            register_method(name, lambda *_: (np.zeros((1, 2)), np.ones(1)))
 
 
 # ---- a way to infer ----
@@ -181,6 +191,8 @@ def test_a_way_to_infer_is_picked_wherever_one_is():
     model = PrivateKMeans(3, 5, bounds, postprocess="toy", random_state=0).fit("people.csv")
     assert (model.inferred_.method, len(model.inferred_.weights)) == ("toy", 100)
     assert refit(model.transcript_, infer(model.transcript_, method="toy")).shape == (3, 2)
+    components = PrivatePCA(1, 5, bounds, postprocess="toy", random_state=0).fit("people.csv")
+    assert components.inferred_.method == "toy"
     model.transcript_.save("t.json")
     value = json.loads(run("infer", "t.json", "--method", "toy", "--json").stdout)
     assert (value["method"], np.array(value["centers"]).shape) == ("toy", (3, 2))
@@ -200,5 +212,6 @@ def test_a_query_is_asked_read_back_and_inferred_from():
     assert read.rounds[0].query == Above(value=0.5)
     exact = np.count_nonzero(domain.to_unit(people())[:, 0] > 0.5)
     assert abs(transcript.rounds[0].noisy[0] - exact) < 20 * transcript.rounds[0].scales[0]
-    assert infer(read, random_state=0).n_records > 0
+    assert infer(read, random_state=0).n_records == pytest.approx(300, rel=0.1)
+    assert check_query(Above(value=0.5), domain=domain).passed
     assert json.loads(run("infer", "t.json", "--json").stdout)["answers"][0]["algorithm"] == "toy-share"

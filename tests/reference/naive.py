@@ -159,6 +159,8 @@ def contribution(query, x):
             squares += v * v
             along = [a + v * b for a, b in zip(along, direction, strict=True)]
         return dict(enumerate([1.0, *x, squares, *(v * a for v in x for a in along)]))
+    if query.type_name not in ("grid", "histogram"):
+        raise KeyError(f"write the plain twin of a query {query.type_name!r} here")
     marginals = [query.marginal] if query.type_name == "grid" else query.marginals
     added, offset = {}, 0
     for marginal in marginals:

@@ -109,6 +109,13 @@ def completed(kind: type[Algorithm]) -> type[Algorithm]:
     return kind
 
 
+_RESERVED = (
+    "auto",
+    "gupt",
+    "privgene",
+)  # estimators read these as a plan of their own, and as algorithms without rounds
+
+
 def register(*kinds: type | Entry) -> None:
     """Let transcripts name these classes of queries and algorithms, in this process.
 
@@ -123,6 +130,8 @@ def register(*kinds: type | Entry) -> None:
     """
     entries = [kind for kind in kinds if isinstance(kind, Entry)]
     for entry in entries:
+        if entry.name in _RESERVED:
+            raise ParameterError(f"the name {entry.name!r} is taken by estimators: choose another.")
         same_name = choices(entry.family).get(entry.name or "")
         if same_name is not None and same_name.kind.type_name != entry.kind.type_name:
             raise ParameterError(f"the name {entry.name!r} is taken by {same_name.kind.__qualname__}: choose another.")

@@ -20,7 +20,7 @@ from recoup.curator.tables.table import Table
 from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
 from recoup.driver import release
 from recoup.errors import BoundsError, BudgetError, DataError, ParameterError, PostprocessDeclined
-from recoup.inference.infer import infer
+from recoup.inference.infer import METHODS, infer
 from recoup.inference.inferred import InferredDataset, refit
 from recoup.inference.judge import judge, warn_of
 from recoup.queries.base import Array
@@ -142,7 +142,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _postprocesses(self) -> tuple[str, ...]:
         """What may be done with the rounds."""
-        return ("auto", "maxent", "mcmc", "none")
+        return ("auto", *(method for method in METHODS if method != "consistency"), "none")
 
     def _infers_by_itself(self, algorithm: Algorithm) -> bool:
         """Whether postprocess="auto" infers at all."""

@@ -250,6 +250,8 @@ def register_method(name: str, function: Callable[[Evidence, np.random.Generator
     """
     if name in _OWN:
         raise ParameterError(f"the method {name!r} is Recoup's own: choose another name.")
+    if name in ("auto", "none"):
+        raise ParameterError(f"the name {name!r} is taken by estimators: choose another.")
 
     def inferred(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> Fit:
         clock = time.perf_counter()

@@ -14,7 +14,7 @@ import numpy as np
 from recoup.algorithms.base import column_names
 from recoup.domain import Domain
 from recoup.inference.diagnostics import Misfit
-from recoup.maxent.sizes import Records
+from recoup.maxent.sizes import RecordCount
 
 _MOST_SAID = 4  # reasons in one sentence; the data have all of them
 _MOST_NAMED = 5  # columns or clusters in one sentence; the data have all of them
@@ -67,7 +67,7 @@ class Verdict:
 
     reasons: tuple[Reason, ...] = ()
     notes: tuple[Reason, ...] = ()
-    records: Records | None = None
+    records: RecordCount | None = None
     n_rounds: int = 0
 
     @property

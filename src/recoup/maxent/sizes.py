@@ -32,16 +32,16 @@ _DEVIATIONS = 4.0  # the place was chosen because its noise is large, among as m
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Records:
+class RecordCount:
     """An unbiased estimate of the number of records; it may be negative where there are few.
 
     Attributes:
         estimate: the number.
         deviation: its standard deviation, which follows from the noise alone.
 
-    >>> Records(estimate=42_913.0, deviation=180.0).sentence
+    >>> RecordCount(estimate=42_913.0, deviation=180.0).sentence
     'rests on about 42,900 records (42,600 to 43,200)'
-    >>> Records(estimate=31.0, deviation=40.0).sentence
+    >>> RecordCount(estimate=31.0, deviation=40.0).sentence
     'rests on a number of records that cannot be told from none (0 to 97)'
     """
 
@@ -78,7 +78,7 @@ class Records:
         return {name: getattr(self, name) for name in names}
 
 
-def records_of(context: Context, rounds: Sequence[Round]) -> Records | None:
+def records_of(context: Context, rounds: Sequence[Round]) -> RecordCount | None:
     """Estimate the number of records from all counts that add up to it, each total weighted by its precision.
 
     Args:
@@ -111,7 +111,7 @@ def records_of(context: Context, rounds: Sequence[Round]) -> Records | None:
             precision += 1.0 / variance
     if precision == 0.0:
         return None
-    return Records(estimate=float(weighted / precision), deviation=float(precision**-0.5))
+    return RecordCount(estimate=float(weighted / precision), deviation=float(precision**-0.5))
 
 
 class WeightedPoints(NamedTuple):

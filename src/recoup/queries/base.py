@@ -123,7 +123,7 @@ class Query(Protocol):
         """What each record of the unit domain, (n, d), adds to the answer: (n, size)."""
 
     def integer_total(self, records: Records, factors: Array) -> Integers:
-        """The sum over records of trunc(contribution * factors), exact."""
+        """The sum over records of trunc(contribution * factors), exact; a DROPPED first column adds nothing."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value that `from_json` reads back."""

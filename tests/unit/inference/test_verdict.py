@@ -20,7 +20,7 @@ from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import judge, predicted_last_round
 from recoup.inference.verdict import Reason, Verdict, listed
 from recoup.maxent.measure import total_of
-from recoup.maxent.sizes import Records, records_of
+from recoup.maxent.sizes import RecordCount, records_of
 from recoup.report.write import write_report
 
 FALSE_ALARM = 1e-6  # of each statistical assertion in this file
@@ -57,7 +57,7 @@ def rare(found, n, rate):
 def test_a_verdict_reads_as_data_and_in_words():
     first = Reason(kind="column", sentence="age: measured 1", columns=("age",), clusters=(2, 0), numbers={"round": 1.0})
     second = Reason(kind="size", sentence="cluster 1: few", clusters=(1,))
-    verdict = Verdict(reasons=(first, second), records=Records(estimate=900.0, deviation=9.0), n_rounds=4)
+    verdict = Verdict(reasons=(first, second), records=RecordCount(estimate=900.0, deviation=9.0), n_rounds=4)
     assert (verdict.status, verdict.good, verdict.columns, verdict.clusters) == ("doubtful", False, ("age",), (0, 1, 2))
     assert verdict.sentence == "Doubtful: age: measured 1; cluster 1: few."
     assert verdict.rests_on == "Rests on about 900 records (885 to 915)."
@@ -126,7 +126,7 @@ def test_the_total_of_inference_is_that_estimate(model):
     ],
 )
 def test_the_number_of_records_in_words(estimate, deviation, sentence):
-    assert Records(estimate=estimate, deviation=deviation).sentence == sentence
+    assert RecordCount(estimate=estimate, deviation=deviation).sentence == sentence
 
 
 # ---- chance ----
