@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     Guarantees: after an interruption at any point the path holds the old file or the new one, never a part; the file
     has the permissions that an ordinary new file would have.
     """
-    target = Path(path)
-    with _temporary(target) as temporary:
+    with _beside(Path(path), os.replace) as temporary:
         yield temporary
-        _as_new(temporary)
-        os.replace(temporary, target)
-    _flush(target.parent)
 
 
 @contextmanager
@@ -45,18 +41,19 @@ def appearing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-    with _temporary(target) as temporary:
+    with _beside(target, _link) as temporary:
         yield temporary
-        _as_new(temporary)
-        try:
-            os.link(temporary, target)  # unlike a rename, it never replaces
-        except FileExistsError:
-            raise
-        except OSError:
-            # A file system without links: the name is taken first, and filled at once.
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-            os.replace(temporary, target)
-    _flush(target.parent)
+
+
+def _link(temporary: Path, target: Path) -> None:
+    try:
+        os.link(temporary, target)  # unlike a rename, it never replaces
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without links: the name is taken first, and filled at once.
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        os.replace(temporary, target)
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
@@ -109,22 +106,21 @@ def _locked(lock: Path) -> int | None:
 
 
 @contextmanager
-def _temporary(target: Path) -> Iterator[Path]:
-    """An empty file beside the target, whose name is gone at the end, however that comes."""
+def _beside(target: Path, put: Callable[[Path, Path], None]) -> Iterator[Path]:
+    """An empty file beside the target, put in its place when the block ends well; its own name is gone in any case."""
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=_PART)
+    temporary = Path(name)
     try:
         os.close(descriptor)
-        yield Path(name)
+        yield temporary
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)  # as an ordinary new file
+        _flush(temporary)
+        put(temporary, target)
     finally:
-        Path(name).unlink(missing_ok=True)
-
-
-def _as_new(temporary: Path) -> None:
-    """On disk, with the permissions that an ordinary new file would have."""
-    umask = os.umask(0)
-    os.umask(umask)
-    temporary.chmod(0o666 & ~umask)
-    _flush(temporary)
+        temporary.unlink(missing_ok=True)
+    _flush(target.parent)
 
 
 def _flush(path: Path) -> None:

@@ -35,8 +35,7 @@ class Call(NamedTuple):
 class RecoupError(Exception):
     """Base class of every error that Recoup raises on purpose.
 
-    Attributes:
-        parts: of its message: text, arguments and calls, which every face spells in its own way.
+    The `parts` of its message are text, arguments and calls, which every face spells in its own way.
     """
 
     def __init__(self, *parts: object) -> None:
@@ -53,11 +52,7 @@ class RecoupError(Exception):
 
 
 class ParameterError(RecoupError, ValueError):
-    """A parameter is outside what is allowed.
-
-    Attributes:
-        parameter: its name, where one parameter alone is to blame: of the first argument that the message names.
-    """
+    """A parameter is outside what is allowed: `parameter`, by default the first argument that the message names."""
 
     def __init__(self, *parts: object, parameter: str | None = None) -> None:
         named = (part.name for part in parts if isinstance(part, Argument))
@@ -78,13 +73,7 @@ class BudgetError(ParameterError):
 
 
 class BudgetExceededError(RecoupError):
-    """A charge would spend more than the ledger or the release allows.
-
-    Attributes:
-        spent: what had been spent before.
-        asked: what this charge asked for.
-        left: what is left.
-    """
+    """A charge would spend more than the ledger or the release allows: what was `spent`, `asked` for, and is `left`."""
 
     def __init__(self, *, spent: Fraction, asked: Fraction, left: Fraction, where: str) -> None:
         self.spent, self.asked, self.left = spent, asked, left
@@ -151,11 +140,7 @@ class SparkError(DataError):
 
 
 class ContractViolation(RecoupError, AssertionError):
-    """A query or an algorithm of your own breaks its contract; the text says in what, and what to do.
-
-    Attributes:
-        report: all checks, those that passed too (`recoup.testing.Report`).
-    """
+    """A query or an algorithm of your own breaks its contract; `report` (`recoup.testing.Report`) has all checks."""
 
     def __init__(self, report: object) -> None:
         self.report = report

@@ -68,13 +68,11 @@ def audit(
     files = [] if folder is None else write_audit(folder, findings, quick=quick, seed=seed)
     if as_json:
         out.print_json(
-            {
-                "passed": passed,
-                "quick": quick,
-                "findings": [found.to_json() for found in findings],
-                "power": power_sentences(findings),
-                "files": [str(path) for path in files],
-            }
+            passed=passed,
+            quick=quick,
+            findings=[found.to_json() for found in findings],
+            power=power_sentences(findings),
+            files=[str(path) for path in files],
         )
     else:
         title = "Attacks on Recoup" + (", quick" if quick else "")

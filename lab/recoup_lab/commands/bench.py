@@ -89,7 +89,7 @@ def bench(
         _, files = write_pages(folder, [found])
     if as_json:
         files_written = [str(path) for path in files]
-        out.print_json({"parts": [found.to_json() for found in measured], "files": files_written})
+        out.print_json(parts=[found.to_json() for found in measured], files=files_written)
     else:
         for found in measured:
             out.say(machine_sentence(found))

@@ -134,7 +134,7 @@ def paper(
     panels, written = write_report(folder, results)
     files += written
     if as_json:
-        out.print_json(_as_json(panels, files, failures))
+        out.print_json(**_as_json(panels, files, failures))
     else:
         _show(panels)
     out.say(f"Wrote {', '.join(path.name for path in files)} to {folder}.")

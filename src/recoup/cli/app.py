@@ -27,12 +27,8 @@ _EPILOG = (
     "Results go to standard output, everything else to standard error; --json prints one JSON document.\n\n"
     f"Exit codes: {', '.join(f'{code.value} {meaning}' for code, meaning in MEANINGS.items())}."
 )
-
-
 _PAID = "files are whole, what was charged stays charged; --resume continues a transcript"
 _INTERRUPTED = {"cluster": _PAID, "release": _PAID}
-
-
 # Of the lab, a package of its own; another package may add other commands to the same group of entry points.
 _IN_THE_LAB = ("bench", "audit", "experiment")
 
@@ -49,16 +45,13 @@ class _Group(TyperGroup):
     """A group whose commands end with one line and a documented code, whatever goes wrong."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The commands by name: the library's own, then those of other packages."""
         return [*super().list_commands(ctx), *_installed()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command; one of another package is imported only when it is asked for."""
         command = super().get_command(ctx, cmd_name)
         if command is not None:
             return command
-        entry = _installed().get(cmd_name)
-        if entry is not None:
+        if (entry := _installed().get(cmd_name)) is not None:  # imported only when it is asked for
             command = typer.main.get_command(entry.load())
             command.name = cmd_name
         elif cmd_name in _IN_THE_LAB:
@@ -69,7 +62,6 @@ class _Group(TyperGroup):
         return command
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
         # A column's name that the terminal cannot show must not end a run that has been paid for.
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="backslashreplace")
@@ -104,7 +96,6 @@ class _Command(TyperCommand):
     """A command whose help shows the choices that there are when it is asked for."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Its parameters."""
         parameters = super().get_params(ctx)
         for parameter in parameters:
             if names := options.choices(parameter.metavar):
@@ -127,7 +118,7 @@ def _say_plainly(kind: type[Warning]) -> None:
 
 
 def _complain(message: str) -> None:
-    sys.stderr.write("recoup: " + " ".join(message.split()) + "\n")
+    sys.stderr.write(f"recoup: {' '.join(message.split())}\n")
 
 
 app = typer.Typer(

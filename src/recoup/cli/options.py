@@ -42,8 +42,6 @@ DomainName = StrEnum("DomainName", ["auto", "box", "l1", "l2"])
 CsvDialectName = StrEnum("CsvDialectName", ["rfc4180", "lines"])
 TargetScaleName = StrEnum("TargetScaleName", ["auto", "one", "noise"])
 CorrectionName = StrEnum("CorrectionName", ["component", "mixture"])
-
-
 # An option in one of the panels of a help.
 in_privacy = partial(typer.Option, rich_help_panel="Privacy")
 in_run = partial(typer.Option, rich_help_panel="Algorithm")
@@ -172,26 +170,24 @@ def existing_ledger(path: Path | None) -> Path | None:
 def resumable(path: Path) -> Path:
     """The transcript to continue: a mistyped path must not silently begin, and pay for, a new release."""
     if not path.exists():
-        raise TranscriptError(
-            f"--resume: there is no transcript {str(path)!r}. Check the path, or leave out --resume to begin."
-        )
+        begin = "Check the path, or leave out --resume to begin"
+        raise TranscriptError(f"--resume: there is no transcript {str(path)!r}. {begin}.")
     return path
 
 
 def writable_folder(folder: Path) -> Path:
     """Make sure that a folder can be written to, before a budget is spent on something that could not be kept."""
+    what = f"the folder {str(folder)!r} cannot be"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         kind = ParameterError if isinstance(error, FileExistsError | NotADirectoryError) else RefusedBySystemError
-        raise kind(f"the folder {str(folder)!r} cannot be made: {error.strerror}.") from None
+        raise kind(f"{what} made: {error.strerror}.") from None
     try:
         # A trial, since permissions say nothing about a disk that is full or a file system of the kernel's own.
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise RefusedBySystemError(
-            f"the folder {str(folder)!r} cannot be written to: {error.strerror}. Choose another."
-        ) from None
+        raise RefusedBySystemError(f"{what} written to: {error.strerror}. Choose another.") from None
     return folder
 
 

@@ -103,7 +103,7 @@ def _spelled(part: object) -> str:
 
 
 # ---- a result for machines ----
-def print_json(value: object) -> None:
+def print_json(**value: object) -> None:
     """Print a result for machines."""
     sys.stdout.write(json_text(value))
 
@@ -123,11 +123,9 @@ def _finite(value: Any) -> Any:
 
 def verdict_json(verdict: Verdict | None) -> dict[str, Any]:
     """A verdict and what it rests on as two fields of a result; null where there is none, or records cannot be told."""
-    records = None if verdict is None else verdict.records
-    return {
-        "verdict": None if verdict is None else verdict.to_json(),
-        "records": None if records is None else records.to_json(),
-    }
+    if verdict is None:
+        return {"verdict": None, "records": None}
+    return {"verdict": verdict.to_json(), "records": None if verdict.records is None else verdict.records.to_json()}
 
 
 def csv_text(header: Sequence[str], rows: Sequence[Sequence[float]], *, comment: str | None = None) -> str:
@@ -153,8 +151,8 @@ def print_table(
 ) -> None:
     """Print a result for people.
 
-    The first `left` columns are words and so aligned to the left. With `wrap` the last one is sentences, which may go
-    on in a further line where a terminal is too narrow.
+    The first `left` columns are words, aligned to the left; with `wrap` the last holds sentences, which a narrow
+    terminal may break.
     """
     import shutil
 
@@ -174,11 +172,9 @@ def print_table(
     # A number that is cut is worse than a line that is long, so the table gets the width that it needs.
     widest = Console(width=100_000)
     needed = Measurement.get(widest, widest.options, table)
-    width = needed.maximum
-    if wrap:
-        # Never narrower than its longest words, which could not be wrapped either.
-        width = min(width, max(needed.minimum, shutil.get_terminal_size().columns))
-    console = Console(file=sys.stdout, highlight=False, width=max(width, 1))
+    # Never narrower than its longest words, which could not be wrapped either.
+    room = max(needed.minimum, shutil.get_terminal_size().columns) if wrap else needed.maximum
+    console = Console(file=sys.stdout, highlight=False, width=max(min(needed.maximum, room), 1))
     console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(table)
 
@@ -210,15 +206,14 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def say_verdict(verdict: Verdict | None) -> None:
-    """Tell whether a result can be trusted and how many records it rests on; of none, nothing can be told."""
-    if verdict is not None:
-        say(f"{verdict.sentence} {verdict.rests_on}")
+def doubt(verdict: Verdict | None) -> str:
+    """What the heading of a doubtful result ends with: its table may be all that is kept."""
+    return "" if verdict is None or verdict.good else " (doubtful)"
 
 
 def stop_if_interrupted(inferred: InferredDataset | None, more: str = "") -> None:
     """After everything was said: end as an interrupted command does, where inference was told to stop early."""
-    if inferred is not None and inferred.diagnostics is not None and inferred.diagnostics.interrupted:
+    if inferred and inferred.diagnostics and inferred.diagnostics.interrupted:
         say(f"Interrupted: the centres are of the best data set so far{more}.")
         raise typer.Exit(ExitCode.INTERRUPTED)
 
@@ -256,8 +251,8 @@ def privacy_sentence(privacy: Mapping[str, Any]) -> str:
 class Progress:
     """Says on standard error which round is at work, once the work has proved slow.
 
-    Without a number of rounds it says only that something is being done. With `at_most` there may be fewer, which later
-    rounds decide; with "percent" as unit only the percentage is shown.
+    Without a number of rounds it says only that something is being done; `at_most` so many there may be fewer; of the
+    unit "percent" only the percentage is shown.
     """
 
     def __init__(self, n_rounds: int | None = None, *, at_most: bool = False, unit: str = "round") -> None:
@@ -268,12 +263,10 @@ class Progress:
         self._timer.daemon = True
 
     def __enter__(self) -> Self:
-        """Start to wait."""
         self._timer.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Say that all is done, then clear the line on a terminal."""
         self._timer.cancel()
         with self._lock:
             # The rounds that were made were all, where there could have been more.
@@ -302,7 +295,9 @@ class Progress:
         text, on_terminal = "working ...", sys.stderr.isatty()
         # A percentage that nobody has moved says less than that something is being done.
         if self._n_rounds is not None and (self._n_finished or self._unit == "round"):
-            at, finished = min(self._n_finished + 1, self._n_rounds), min(self._n_finished, self._n_rounds)
+            finished = min(self._n_finished, self._n_rounds)
+            # Where later rounds are not certain, that of the next begins is not known either.
+            at = max(finished, 1) if self._of == "of at most" else min(finished + 1, self._n_rounds)
             percentage = f"{100 * finished // self._n_rounds}%"
             text = percentage if self._unit == "percent" else f"round {at} {self._of} {self._n_rounds}, {percentage}"
             if on_terminal:

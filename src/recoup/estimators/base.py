@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,10 +23,15 @@ from recoup.errors import BoundsError, BudgetError, DataError, ParameterError, P
 from recoup.inference.infer import METHODS, infer
 from recoup.inference.inferred import InferredDataset, refit
 from recoup.inference.judge import judge, warn_of
+from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
 
 _LARGEST_GAP = 1.0  # nats per noisy value: what was found is then nowhere near the measure that was looked for
+
+OrAuto = int | Literal["auto"]
+AnyLedger = Ledger | str | os.PathLike[str] | None
+Noise = Literal["secure", "simulated"]
 
 # What `help` and the reference say about the parameters and attributes of every estimator, after its own.
 _PARAMETERS = """
@@ -122,23 +127,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         Returns:
             The fitted estimator.
         """
+        released = self._release(X, y, path=transcript_path, resume=resume, on_round=on_round)
+        if released is not None:
+            self._read(*released)
+        return self
+
+    def _release(self, X: Any, y: Any = None, **saved: Any) -> tuple[Transcript, Algorithm] | None:
+        """Spend the budget; none where the answer alone was released, so that there is nothing left to read."""
         terms = self._terms()
-        if self._fits_without_transcript(X, terms, transcript_path is not None or resume, on_round):
-            return self
         choice(self.postprocess, "postprocess", self._postprocesses())
         opened = self._open(X, y)
         algorithm = self._algorithm(opened.records)
-        saved: dict[str, Any] = {"path": transcript_path, "resume": resume, "on_round": on_round}
         transcript = release(algorithm, opened.source, domain=opened.records, **terms, **saved)
         self._set_domain(opened.features)
-        self._read(transcript, algorithm)
-        return self
-
-    def _fits_without_transcript(
-        self, X: Any, terms: dict[str, Any], keeps_transcript: bool, on_round: Callable[[int], None] | None
-    ) -> bool:
-        """Fit by an algorithm that releases its answer alone, if such a one was asked for."""
-        return False
+        return transcript, algorithm
 
     def _postprocesses(self) -> tuple[str, ...]:
         """What may be done with the rounds."""
@@ -163,8 +165,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
         check_is_fitted(self)
         if self.transcript_ is None:  # of a rival, which released centres alone
-            about = {"algorithm": self.algorithm, "title": title}
-            return write_page(path, model_content(self.privacy_, self.cluster_centers_, **about))
+            content = model_content(self.privacy_, self.cluster_centers_, algorithm=self.algorithm, title=title)
+            return write_page(path, content)
         # What was fitted is what this seed gives.
         answer, seed = refit(self.transcript_, self.inferred_, random_state=self._seed), self._seed
         asked = level if intervals else None
@@ -214,12 +216,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         auto = self.postprocess == "auto"
         wanted = self._infers_by_itself(algorithm) if auto else self.postprocess != "none"
         guarded = not algorithm.has_centers  # a clustering is told what to doubt instead, cluster by cluster
-        self.transcript_, self.privacy_ = transcript, transcript.privacy
-        self.inferred_ = None
+        self.transcript_, self.privacy_, self.inferred_ = transcript, transcript.privacy, None
         # Each from this seed anew, as the commands and the page read a transcript: all find the same answer.
         self._seed = seed_for(self.random_state)
-        watched = wanted and auto and guarded
-        declined = algorithm.declines(transcript.context, transcript.rounds) if watched else None
+        declined = None
+        if wanted and auto and guarded:
+            declined = algorithm.declines(transcript.context, transcript.rounds)
         if wanted and declined is None:
             method: Any = "maxent" if auto else self.postprocess
             inferred = infer(transcript, method, random_state=self._seed, warn=False)
@@ -252,16 +254,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: Any) -> Array:
         """The records as they are; one with a value that is missing or infinite is NaN throughout."""
         check_is_fitted(self)
-        domain, is_list = self._domain, isinstance(X, list | tuple)
-        columns = None if is_list or isinstance(X, np.ndarray) else domain.columns
+        domain = self._domain
+        columns = None if isinstance(X, list | tuple | np.ndarray) else domain.columns
         # A list declares no width: its rows are read by that of the domain.
-        width = domain.n_columns if is_list else None
+        width = domain.n_columns if isinstance(X, list | tuple) else None
         table = open_table(X, columns, n_columns=width, csv_dialect=self.csv_dialect)
         if table.n_columns != domain.n_columns:
-            raise DataError(
-                f"X has {table.n_columns} features, but {type(self).__name__} is expecting {domain.n_columns} features "
-                "as input."
-            )
+            expecting = f"{type(self).__name__} is expecting {domain.n_columns} features as input"
+            raise DataError(f"X has {table.n_columns} features, but {expecting}.")
         rows = rows_of(table)
         return np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, np.nan)
 

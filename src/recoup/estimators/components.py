@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -15,9 +14,8 @@ from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width, p
 from recoup.algorithms.registry import choices
 from recoup.domain import Domain
 from recoup.errors import Argument, DataError, ParameterError
-from recoup.estimators.base import PrivateEstimator
+from recoup.estimators.base import AnyLedger, Noise, OrAuto, PrivateEstimator
 from recoup.maxent.sizes import WeightedPoints
-from recoup.privacy.ledger import Ledger
 from recoup.privacy.price import as_fraction
 from recoup.queries.base import Array
 from recoup.transcript.context import Context
@@ -60,15 +58,15 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         *,
         delta: Any = 0.0,
         domain: Any = "auto",
-        n_records: int | Literal["auto"] = "auto",
+        n_records: OrAuto = "auto",
         records_per_person: int = 1,
         algorithm: str = "auto",
-        n_rounds: int | Literal["auto"] = "auto",
+        n_rounds: OrAuto = "auto",
         postprocess: str = "auto",
-        ledger: Ledger | str | os.PathLike[str] | None = None,
+        ledger: AnyLedger = None,
         csv_dialect: str = "rfc4180",
         random_state: Any = None,
-        noise: Literal["secure", "simulated"] = "secure",
+        noise: Noise = "secure",
     ) -> None:
         self._store(locals())
 

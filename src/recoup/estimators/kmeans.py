@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +17,13 @@ from recoup.curator.rivals import RIVALS, rival_of
 from recoup.curator.rivals.base import release_model
 from recoup.domain import Domain
 from recoup.errors import Argument, ParameterError
-from recoup.estimators.base import PrivateEstimator
+from recoup.estimators.base import AnyLedger, Noise, OrAuto, PrivateEstimator
 from recoup.inference.infer import METHODS
 from recoup.inference.intervals import Intervals, intervals
 from recoup.inference.judge import doubts_of
-from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
+from recoup.transcript.transcript import Transcript
 
 _OF_LLOYD = ("mcmc", "consistency")  # "auto" chooses DP-KMEANS for these
 
@@ -65,15 +63,15 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         *,
         delta: Any = 0.0,
         domain: Any = "auto",
-        n_records: int | Literal["auto"] = "auto",
+        n_records: OrAuto = "auto",
         records_per_person: int = 1,
         algorithm: str = "auto",
-        n_rounds: int | Literal["auto"] = "auto",
+        n_rounds: OrAuto = "auto",
         postprocess: str = "auto",
-        ledger: Ledger | str | os.PathLike[str] | None = None,
+        ledger: AnyLedger = None,
         csv_dialect: str = "rfc4180",
         random_state: Any = None,
-        noise: Literal["secure", "simulated"] = "secure",
+        noise: Noise = "secure",
     ) -> None:
         self._store(locals())
 
@@ -115,26 +113,25 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         given: dict[str, Any] = {"level": level, "simultaneous": simultaneous, "random_state": self._seed}
         return intervals(self.transcript_, self.inferred_, self.cluster_centers_, **given)
 
-    def _fits_without_transcript(
-        self, X: Any, terms: dict[str, Any], keeps_transcript: bool, on_round: Callable[[int], None] | None
-    ) -> bool:
+    def _release(self, X: Any, y: Any = None, **saved: Any) -> tuple[Transcript, Algorithm] | None:
         if self.algorithm not in RIVALS:
-            return False
+            return super()._release(X, **saved)
+        terms = self._terms()
         n_rounds = None if self.n_rounds == "auto" else whole_number(self.n_rounds, "n_rounds")
         rival = rival_of(self.algorithm, self.n_clusters, n_rounds)
         if self.postprocess not in ("auto", "none"):
             unused = f"{self.algorithm} releases centres alone, so there is nothing to infer from: leave out "
             raise ParameterError(unused, Argument("postprocess"), ".")
-        if keeps_transcript:
+        if saved["path"] is not None or saved["resume"]:
             raise ParameterError(f"{self.algorithm} releases no transcript: none can be saved or resumed.")
         opened = self._open(X)
-        model = release_model(rival, opened.source, domain=opened.records, **terms, on_release=on_round)
+        model = release_model(rival, opened.source, domain=opened.records, **terms, on_release=saved["on_round"])
         self._set_domain(opened.features)
         self.transcript_ = self.inferred_ = self.verdict_ = None
         self.doubtful_: list[int] = []
         self.cluster_centers_, self.privacy_ = in_order(model.centers), model.privacy
         self._n_features_out = len(self.cluster_centers_)
-        return True
+        return None
 
     def _postprocesses(self) -> tuple[str, ...]:
         return ("auto", "none", *METHODS)

@@ -8,12 +8,11 @@ third value is a fact about records. So labels are translated to 0, 1 or nothing
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Real
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +29,7 @@ from recoup.curator.tables.open import cells_of, open_table
 from recoup.curator.tables.table import Table, TableRows
 from recoup.domain import Box, Domain, declared_bounds, declared_width
 from recoup.errors import DataError, ParameterError
-from recoup.estimators.base import Opened, PrivateEstimator, check_declared, rows_of
-from recoup.privacy.ledger import Ledger
+from recoup.estimators.base import AnyLedger, Noise, Opened, OrAuto, PrivateEstimator, check_declared, rows_of
 from recoup.queries.base import Array
 
 
@@ -69,16 +67,16 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         *,
         classes: Any = (0, 1),
         delta: Any = 0.0,
-        n_records: int | Literal["auto"] = "auto",
+        n_records: OrAuto = "auto",
         records_per_person: int = 1,
         n_rounds: int = 10,
         step_size: float = 16.0,
         l2: float = 1e-3,
         postprocess: str = "auto",
-        ledger: Ledger | str | os.PathLike[str] | None = None,
+        ledger: AnyLedger = None,
         csv_dialect: str = "rfc4180",
         random_state: Any = None,
-        noise: Literal["secure", "simulated"] = "secure",
+        noise: Noise = "secure",
     ) -> None:
         self._store(locals())
 
@@ -107,13 +105,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of right predictions among complete records with a declared label: for local use only.
 
-        Args:
-            X: a table of any kind that can be read here.
-            y: the labels, or the name of a numeric column of X.
-            sample_weight: how much each record counts.
-
-        Returns:
-            A number from 0 to 1; NaN if no record is complete.
+        The labels y may be the name of a numeric column of X; `sample_weight` says how much each record counts; without
+        a complete record the share is NaN.
         """
         check_is_fitted(self)
         classes, columns = (self.classes_[0], self.classes_[1]), self._domain.columns
@@ -149,8 +142,6 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
 
 
 # ---- labels ----
-
-
 def declared_classes(classes: Any) -> tuple[Any, Any]:
     """Read the two classes, the negative one first."""
     ok, advice = not isinstance(classes, str | bytes) and np.ndim(classes) == 1 and len(classes) == 2, None
@@ -250,8 +241,7 @@ def _with_labels(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any]) -> Table
     table = open_table(X, columns)
     features = rows_of(table)
     _check_lengths(len(features), len(codes))
-    records = np.column_stack([features, codes])
-    label = "label"
+    records, label = np.column_stack([features, codes]), "label"
     while label in (table.columns or ()):
         label += "_"
     names = None if table.columns is None else (*table.columns, label)
@@ -283,7 +273,12 @@ def _with_own_column(X: Any, name: str, bounds: Any, classes: tuple[Any, Any], c
     order = [j for j in range(table.n_columns) if j != place] + [place]
     names = tuple(table.columns[j] for j in order)
     if isinstance(table, SparkTable):
-        return replace(table, columns=names, frame=_spark_columns(table.frame, order, classes))
+        # The same translation where the records are; columns have plain names of our own there.
+        *plain, own = (table.frame.columns[j] for j in order)
+        negative, positive = (f"{float(c)!r}D" for c in classes)
+        label = f"CAST({own} AS DOUBLE)"
+        code = f"CASE WHEN {label} = {negative} THEN 0.0D WHEN {label} = {positive} THEN 1.0D END AS {own}"
+        return replace(table, columns=names, frame=table.frame.selectExpr(*plain, code))
 
     def read(block_rows: int) -> Iterator[TableRows]:
         for block in table.blocks(block_rows):
@@ -292,12 +287,3 @@ def _with_own_column(X: Any, name: str, bounds: Any, classes: tuple[Any, Any], c
             yield np.ascontiguousarray(rows)
 
     return replace(table, columns=names, _read=read)
-
-
-def _spark_columns(frame: Any, order: list[int], classes: tuple[Any, Any]) -> Any:
-    """The same translation where the records are; columns have plain names of our own there."""
-    *features, name = (frame.columns[j] for j in order)
-    negative, positive = (f"{float(c)!r}D" for c in classes)
-    label = f"CAST({name} AS DOUBLE)"
-    code = f"CASE WHEN {label} = {negative} THEN 0.0D WHEN {label} = {positive} THEN 1.0D END AS {name}"
-    return frame.selectExpr(*features, code)

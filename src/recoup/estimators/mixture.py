@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,7 @@ from recoup._validate import whole_number
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.mixture import GaussianMixture, Mixture, half_widths, log_joint
 from recoup.domain import Domain
-from recoup.estimators.base import PrivateEstimator
-from recoup.privacy.ledger import Ledger
+from recoup.estimators.base import AnyLedger, Noise, OrAuto, PrivateEstimator
 from recoup.queries.base import Array
 
 
@@ -59,14 +57,14 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
         *,
         delta: Any = 0.0,
         domain: Any = "auto",
-        n_records: int | Literal["auto"] = "auto",
+        n_records: OrAuto = "auto",
         records_per_person: int = 1,
-        n_rounds: int | Literal["auto"] = "auto",
+        n_rounds: OrAuto = "auto",
         postprocess: str = "auto",
-        ledger: Ledger | str | os.PathLike[str] | None = None,
+        ledger: AnyLedger = None,
         csv_dialect: str = "rfc4180",
         random_state: Any = None,
-        noise: Literal["secure", "simulated"] = "secure",
+        noise: Noise = "secure",
     ) -> None:
         self._store(locals())
 

@@ -55,26 +55,24 @@ def infer(
     Args:
         transcript: what was released; or several transcripts of one data set over the same domain, which are read
             together, so that one inferred data set answers all of them.
-        method: "maxent", the maximum-entropy measure that explains every round; "mcmc", the paper's sampler, or for
-            other rounds than those of DP-KMEANS a sampler on the support of that measure; or "consistency", the last
-            round's means after all rounds were made to agree on their totals (DP-KMEANS); or one of your own.
+        method: "maxent", the maximum-entropy measure that explains every round; "mcmc", the paper's sampler, or one on
+            the support of that measure for other rounds than those of DP-KMEANS; "consistency", the last round's means
+            after all rounds were made to agree on their totals (DP-KMEANS); or one of your own.
         random_state: harmless randomness; by default the seed by which the commands and the report read.
         n_points: points of the support ("maxent"); by default what the algorithm asks for, 10,000 for most.
         n_steps: steps of a chain ("mcmc"); the paper uses 30,000.
         proposal_variance: the paper's delta ("mcmc").
-        n_chains: independent chains, in parallel, of which the best-scoring data set is returned. The first starts
-            where the paper's does, the others far from it, so that R-hat means something ("mcmc").
+        n_chains: independent chains, of which the best-scoring data set is returned; the first starts where the paper's
+            does, the others far from it, so that R-hat means something ("mcmc").
         target_scale: what differences from released values are divided by: "one", as the paper prints its acceptance;
-            "noise", the released noise scale, which makes the target the likelihood. "auto" is the sharper one, which
-            was measured to be better: "one", unless all noise scales of DP-KMEANS are below 1; "noise" for other
-            rounds, which have no other ("mcmc").
-        correction: the density q of the acceptance: "component", of the component that a record was drawn from, as the
-            paper prints it; "mixture", of the whole mixture. DP-KMEANS only ("mcmc").
+            "noise", the released scale, which makes the target the likelihood and is all that other rounds have.
+            "auto" is the sharper: "one", unless all scales of DP-KMEANS are below 1 ("mcmc").
+        correction: the density q of the acceptance: of the "component" that a record was drawn from, as the paper
+            prints it, or of the whole "mixture". DP-KMEANS only ("mcmc").
         raw: aim at the noisy values as released, instead of consistent ones. DP-KMEANS only ("mcmc").
         on_progress: called with (steps done, steps in all) ("mcmc").
-        warn: whether to warn (`recoup.errors.PostprocessDeclined`) where the transcript's algorithm finds what was
-            released too weak to infer from, though it is inferred; and (`recoup.errors.DoubtfulResult`) where the
-            verdict on the inferred data is doubtful.
+        warn: whether to warn where the transcript's algorithm finds what was released too weak to infer from
+            (`recoup.errors.PostprocessDeclined`), and where the verdict is doubtful (`recoup.errors.DoubtfulResult`).
 
     Returns:
         Weighted points in the user's units, with diagnostics and a verdict.
@@ -138,10 +136,8 @@ def _dataset(evidence: Evidence, method: str, fit: Fit) -> InferredDataset:
     clock = time.perf_counter()
     domain, data = evidence.context.domain, WeightedPoints(fit.points, fit.weights)
     residuals, log_likelihood = residuals_of(domain, evidence.rounds, data)
-    quality, seconds = fit.quality, fit.seconds
-    if fit.chains:
-        quality = quality | quality_of(fit.chains)
-        seconds = seconds | {"diagnostics": time.perf_counter() - clock}
+    quality = fit.quality | (quality_of(fit.chains) if fit.chains else {})
+    seconds = fit.seconds | ({"diagnostics": time.perf_counter() - clock} if fit.chains else {})
     return InferredDataset(
         points=domain.from_unit(fit.points),
         weights=fit.weights,

@@ -43,8 +43,7 @@ class InferredDataset:
         sources: fingerprints of those transcripts.
         draws: further data sets from the posterior, (m, d) each, if the method has them.
         diagnostics: how well it explains the transcript; none after loading from a file.
-        verdict: whether it can be trusted; none after loading from a file, where `recoup.inference.judge.judge` finds
-            it again from the transcript.
+        verdict: whether it can be trusted; none after loading: `recoup.inference.judge.judge` finds it again.
 
     Guarantees: a function of the transcript and harmless randomness, so that looking at it costs no privacy.
     """

@@ -1,11 +1,9 @@
 """How far the estimate may be from the data's own clusters, from the transcript alone: a parametric bootstrap.
 
-The inferred data is taken as if it were the data, and released again and again: the same queries and noise scales,
-fresh noise, inferred from in the same way. What is inferred from these releases is clustered in the same way, and the
-errors against the clusters of the inferred data are read off: the noise and the bias of inference alike. Rounds of
-DP-KMEANS say nothing about what is inside a cell but its mean, so there each draw starts from other data that explains
-the rounds as well. Where there may be no records at all, or the last round measured something that the inferred data do
-not have, intervals are withheld: they would be wrong.
+The inferred data is taken as if it were the data, and released again and again with fresh noise; each release is
+inferred from and clustered in the same way, and the errors against the clusters of the inferred data are read off: the
+noise and the bias of inference alike. Rounds of DP-KMEANS say nothing about what is inside a cell but its mean, so
+there each draw starts from other data that explains the rounds as well. An interval that would be wrong is withheld.
 """
 
 from __future__ import annotations
@@ -103,10 +101,9 @@ def intervals(
 ) -> Intervals:
     """Intervals of the estimate around the clusters that k-means without noise would find near these centres.
 
-    Each interval is symmetric: the estimate plus or minus the level's order statistic of the absolute errors of
-    simulated transcripts, and beside it what those cannot show: how far centres and sizes are, beyond noise, from the
-    cells of the last round and from what it measured in them. Where an interval would not hold it is withheld. What is
-    simulated is inferred on a smaller support, by other methods than maximum entropy at their default settings.
+    Each is the estimate plus or minus the level's order statistic of the absolute errors of simulated transcripts, and
+    beside it what those cannot show: how far centres and sizes are, beyond noise, from the cells of the last round and
+    from what it measured in them. What is simulated is inferred on a smaller support, with default settings.
 
     Args:
         transcript: what was released, by an algorithm that finds clusters.
@@ -161,21 +158,16 @@ def intervals(
         ends = weighted_kmeans(data.points, data.weights, len(start), n_restarts=0, rng=stream, starts=start[None])
         return ends.centers, Clusters(ends.centers, data).sizes
 
-    if only_means(transcript.rounds):
+    means_alone = only_means(transcript.rounds)
+    truth = None if means_alone else clusters(data, rng)
 
-        def errors_on_other_data(stream: np.random.Generator) -> tuple[Array, Array]:
-            other = clumped(transcript, data, _CLUMPS * len(start), stream)
-            true_centers, true_size = clusters(other, stream)
-            again = released_again(transcript, other, inferred.method, stream)
-            its_centers, its_size = clusters(again, stream)
-            return its_centers - true_centers, its_size - true_size
+    def errors(stream: np.random.Generator) -> tuple[Array, Array]:
+        world = clumped(transcript, data, _CLUMPS * len(start), stream) if means_alone else data
+        true_centers, true_size = truth or clusters(world, stream)
+        its_centers, its_size = clusters(released_again(transcript, world, inferred.method, stream), stream)
+        return its_centers - true_centers, its_size - true_size
 
-        drawn = in_threads(errors_on_other_data, n_draws, rng)
-    else:
-        true_centers, true_size = clusters(data, rng)
-        simulated = over_simulated(transcript, data, inferred.method, clusters, n_draws, rng)
-        drawn = [(c - true_centers, s - true_size) for c, s in simulated]
-    center_errors, size_errors = (np.stack(errors) for errors in zip(*drawn, strict=True))
+    center_errors, size_errors = map(np.stack, zip(*in_threads(errors, n_draws, rng), strict=True))
     center_model, size_model = _model_errors(transcript.rounds, start, size)
     center_error = _half_widths(center_errors, center_model, level, simultaneous)
     size_error = _half_widths(size_errors, size_model, level, simultaneous)

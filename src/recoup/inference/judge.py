@@ -23,14 +23,15 @@ from recoup.inference.verdict import Reason, Verdict, named, notes_of, reasons_o
 from recoup.maxent.measure import by_cells, maxent, only_cells
 from recoup.maxent.sizes import Clusters, WeightedPoints, records_of, sizes_by_counts
 from recoup.queries.base import Array
-from recoup.queries.cells import VoronoiQuery, as_cells
-from recoup.transcript.round import Round
+from recoup.queries.cells import as_cells
 from recoup.transcript.transcript import Transcript
 
 _FALSE_ALARM = 0.005  # of all tests that decide about one verdict, together: inside the 1% that is promised
 _FACTOR, _DEVIATIONS = 1.5, 4.0  # by both of them the number of records must differ from the declared one
 _PREDICTION_POINTS, _PREDICTION_PASSES = 4_000, 1  # as between rounds that settle centres
 _CLUSTER = "cluster{} {}"
+_EMPTY = "the released counts cannot be told from those of an empty table: the file may be empty, a column text, or "
+_EMPTY += "every record incomplete; or epsilon is too small"
 Answers = Iterable[tuple[int, Array]]  # by the number of the round
 
 
@@ -75,14 +76,14 @@ def judge(
     if _could_be_none(verdict):
         return verdict
     noise, shared = doubts_of(transcripts, centers, inferred)
-    reasons = list(verdict.reasons)
+    reasons = verdict.reasons
     if noise:
         sentence = f"{named(_CLUSTER, noise)} may be nothing but noise"
-        reasons.append(Reason(kind="clusters", sentence=sentence, clusters=tuple(noise)))
+        reasons += (Reason(kind="clusters", sentence=sentence, clusters=tuple(noise)),)
     if shared:
         sentence = f"no round counted {named(_CLUSTER, shared)} apart from others: there may be fewer"
-        reasons.append(Reason(kind="apart", sentence=sentence, clusters=tuple(shared)))
-    return replace(verdict, reasons=tuple(reasons))
+        reasons += (Reason(kind="apart", sentence=sentence, clusters=tuple(shared)),)
+    return replace(verdict, reasons=reasons)
 
 
 def judge_measure(
@@ -95,7 +96,9 @@ def judge_measure(
         return verdict  # what noise alone says about columns is nothing that anybody should read
     place = _CLUSTER
     if centers is None:
-        with_sums = [(t, query.centers) for t, answered in enumerate(rounds) if (query := _asked_for_sums(answered))]
+        with_sums = [
+            (t, query.centers) for t, r in enumerate(rounds) if (query := as_cells(r.query, "absolute", "relative"))
+        ]
         last, centers = with_sums[-1] if with_sums else (None, data.points[:1])
         place = "part{} {}" if last is None else f"cell{{}} {{}} of round {last + 1}"
     clusters = Clusters(centers, data)
@@ -114,7 +117,7 @@ def judge_measure(
 def warn_of(verdict: Verdict, *, stacklevel: int) -> None:
     """Warn where a verdict is doubtful; the level is that of the line that asked for the result, as seen from here."""
     if not verdict.good:
-        warnings.warn(f"{verdict.sentence} {verdict.rests_on}", DoubtfulResult, stacklevel=stacklevel)
+        warnings.warn(verdict.in_words, DoubtfulResult, stacklevel=stacklevel)
 
 
 def certain_misfits(evidence: Evidence, clusters: Clusters, *, method: str = "maxent") -> list[Misfit]:
@@ -141,17 +144,13 @@ def _certain(evidence: Evidence, clusters: Clusters, answers: Answers) -> list[M
     return [misfit for misfit in misfits if misfit.log_probability < rare]
 
 
-def _asked_for_sums(answered: Round) -> VoronoiQuery | None:
-    return as_cells(answered.query, "absolute", "relative")
-
-
 def _deciding(evidence: Evidence) -> set[int]:
     """The last round with sums of each release, which was asked where its clusters are; without sums, all rounds."""
     deciding, start = set[int](), 0
     for part in evidence.parts:
         numbers = range(start, start + len(part.rounds))
         start += len(part.rounds)
-        with_sums = [t for t, answered in zip(numbers, part.rounds, strict=True) if _asked_for_sums(answered)]
+        with_sums = [t for t, r in zip(numbers, part.rounds, strict=True) if as_cells(r.query, "absolute", "relative")]
         deciding |= set(with_sums[-1:] or numbers)
     return deciding
 
@@ -174,23 +173,18 @@ def predicted_last_round(evidence: Evidence) -> dict[int, Array]:
 def _by_records(evidence: Evidence) -> Verdict:
     """The verdict on the number of records alone."""
     records, declared = records_of(evidence.context, evidence.rounds), evidence.context.n_records
-    verdict = Verdict(records=records)
     if records is None:
-        return verdict
+        return Verdict()
     numbers = {"estimate": records.estimate, "deviation": records.deviation}
+    reasons: tuple[Reason, ...] = ()
     if records.could_be_none:
-        sentence = (
-            "the released counts cannot be told from those of an empty table: the file may be empty, a column text, or "
-            "every record incomplete; or epsilon is too small"
-        )
-        return replace(verdict, reasons=(Reason(kind="records", sentence=sentence, numbers=numbers),))
-    if declared is None or abs(records.estimate - declared) < _DEVIATIONS * records.deviation:
-        return verdict
-    if max(records.estimate / declared, declared / records.estimate) <= _FACTOR:
-        return verdict
-    sentence = f"it {records.sentence}, and {declared:,} were declared"
-    numbers |= {"declared": float(declared)}
-    return replace(verdict, reasons=(Reason(kind="declared", sentence=sentence, numbers=numbers),))
+        reasons = (Reason(kind="records", sentence=_EMPTY, numbers=numbers),)
+    elif declared is not None:
+        apart = abs(records.estimate - declared) >= _DEVIATIONS * records.deviation
+        if apart and max(records.estimate / declared, declared / records.estimate) > _FACTOR:
+            sentence = f"it {records.sentence}, and {declared:,} were declared"
+            reasons = (Reason(kind="declared", sentence=sentence, numbers=numbers | {"declared": float(declared)}),)
+    return Verdict(records=records, reasons=reasons)
 
 
 def _could_be_none(verdict: Verdict) -> bool:

@@ -46,10 +46,6 @@ class Target:
     domain: str = "l1"  # "box": [-1, 1]^d; "l1", "l2": the ball of `radius` within that box
     radius: float = 1.0  # of the ball
 
-    def log_density(self, points: ArrayLike, *, record_weight: float = 1.0) -> float:
-        """The log target of a data set, from nothing but its points; the domain is not looked at."""
-        return _log_target(_model(self, record_weight), _on_grid(points))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:

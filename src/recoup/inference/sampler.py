@@ -221,11 +221,10 @@ def sample_support(evidence: Evidence, measure: Measure, rng: np.random.Generato
     begins = [partial(begin, number) for number in range(asked.n_chains)]
     ends = run_chains(begins, rng=rng, on_progress=asked.on_progress)
     seconds = {"sampling": time.perf_counter() - clock}
-    best = max(ends, key=lambda chain: chain.best_log_target)
-    used = best.best > 0
+    best = max(ends, key=lambda chain: chain.best_log_target).best
     last = [np.rint(chain.last / total * n_latent).astype(int) for chain in ends]
     drawn = tuple(np.repeat(measure.points, counts, axis=0) for counts in last)
-    return Fit(measure.points[used], best.best[used], seconds, chains=ends, draws=drawn)
+    return Fit(measure.points[best > 0], best[best > 0], seconds, chains=ends, draws=drawn)
 
 
 class SupportWalk:

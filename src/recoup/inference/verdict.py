@@ -109,6 +109,11 @@ class Verdict:
         words = "rests on a number of records that cannot be told" if self.records is None else self.records.sentence
         return f"{words[0].upper()}{words[1:]}."
 
+    @property
+    def in_words(self) -> str:
+        """The verdict, its reasons and what it rests on, each said once."""
+        return spoken(self.sentence, self.rests_on)
+
     def to_json(self) -> dict[str, Any]:
         """A JSON value."""
         why = {name: [item.to_json() for item in getattr(self, name)] for name in ("reasons", "notes")}
@@ -117,6 +122,11 @@ class Verdict:
 
     def __repr__(self) -> str:
         return f"<Verdict: {self.sentence}>"
+
+
+def spoken(sentence: str, rests_on: str) -> str:
+    """A verdict and what it rests on; only the verdict where that is among its reasons."""
+    return sentence if rests_on[1:-1] in sentence else f"{sentence} {rests_on}"
 
 
 def named(place: str, numbers: Sequence[int]) -> str:

@@ -261,7 +261,7 @@ def test_an_interruption_speaks_of_what_the_command_has(folder, monkeypatch):
 
     release(KMeans(n_clusters=1, n_rounds=1), [[0.5]], domain=Box([0], [1]), epsilon=1, path="t.json")
     monkeypatch.setattr("recoup.report.write.write_report", interrupted)
-    monkeypatch.setattr("recoup.driver.release", interrupted)
+    monkeypatch.setattr("recoup.estimators.base.release", interrupted)
     reported, released = run("report", "t.json"), run("release", "t.csv", *GIVEN, "-o", "u.json")
     assert reported.exit_code == released.exit_code == 130
     assert "--resume" in released.stderr

@@ -191,7 +191,7 @@ def test_what_nobody_foresaw_is_told_without_quoting_it(folder, monkeypatch, err
     def broken(*_, **__):
         raise error
 
-    monkeypatch.setattr("recoup.driver.release", broken)
+    monkeypatch.setattr("recoup.estimators.base.release", broken)
     line = one_line(released("-o", "t.json"), code)
     assert words in line
     assert CANARY not in line
@@ -280,7 +280,7 @@ def test_an_interruption_is_130(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("recoup.driver.release", interrupted)
+    monkeypatch.setattr("recoup.estimators.base.release", interrupted)
     assert "interrupted" in one_line(released("-o", "t.json"), 130)
 
 

@@ -61,6 +61,7 @@ def test_a_verdict_reads_as_data_and_in_words():
     assert (verdict.status, verdict.good, verdict.columns, verdict.clusters) == ("doubtful", False, ("age",), (0, 1, 2))
     assert verdict.sentence == "Doubtful: age: measured 1; cluster 1: few."
     assert verdict.rests_on == "Rests on about 900 records (885 to 915)."
+    assert verdict.in_words == f"{verdict.sentence} {verdict.rests_on}"
     value = json.loads(json.dumps(verdict.to_json()))
     assert value["status"] == "doubtful"
     assert value["reasons"][0] == {
@@ -301,13 +302,18 @@ def test_nothing_to_read_is_said_by_fit_and_cluster(records, tmp_path):
     assert "Doubtful: the released counts cannot be told from those of an empty table" in answer.stderr
     assert "cannot be told from none" in answer.stderr
     assert "Warning" not in answer.stderr
+    # A table that is kept without its notes says so too; and that inference has begun is said in every run.
+    assert answer.stdout.splitlines()[0] == "3 private centres (doubtful)"
+    assert answer.stderr.splitlines().count("inferring ...") == 1
 
 
 @pytest.mark.parametrize("postprocess", ["auto", "none"])
 def test_far_from_the_declared_number_of_records(postprocess):
-    with pytest.warns(DoubtfulResult, match="and 50,000 were declared"):
+    with pytest.warns(DoubtfulResult, match="and 50,000 were declared") as caught:
         far = fitted(people(), n_records=50_000, postprocess=postprocess)
     assert [reason.kind for reason in far.verdict_.reasons] == ["declared"]
+    assert str(caught[0].message).count("ests on about") == 1
+    assert far.verdict_.in_words == far.verdict_.sentence
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert fitted(people(), n_records=5_000, postprocess=postprocess).verdict_.good

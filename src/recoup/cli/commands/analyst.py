@@ -114,28 +114,26 @@ def infer(
         out.say(f"Wrote {listed([path.name for path in files])} to {folder}.")
     out.say(out.privacy_sentence(privacy))
     verdict = judge(released, inferred, centers)
-    out.say_verdict(verdict)
+    out.say(verdict.in_words)
     for reason in warnings_of(released):
         out.say(reason)
     by = f"by {method}, {out.mark(privacy)}".removesuffix(", ")
     if as_json:
         out.print_json(
-            {
-                "method": method,
-                "columns": columns,
-                "centers": [] if centers is None else centers.tolist(),
-                "doubtful": doubts_of(released, centers, inferred).noise,
-                **out.verdict_json(verdict),
-                "answers": answers,
-                "privacy": privacy,
-                "diagnostics": diagnostics,
-                "files": [str(path) for path in files],
-            }
+            method=method,
+            columns=columns,
+            centers=[] if centers is None else centers.tolist(),
+            doubtful=doubts_of(released, centers, inferred).noise,
+            **out.verdict_json(verdict),
+            answers=answers,
+            privacy=privacy,
+            diagnostics=diagnostics,
+            files=[str(path) for path in files],
         )
     else:
         if centers is not None:
-            title, labels = f"{out.counted(len(centers), 'centre')} {by}", map(str, range(len(centers)))
-            out.print_named(title, "cluster", labels, columns, centers, "")
+            title = f"{out.counted(len(centers), 'centre')} {by}{out.doubt(verdict)}"
+            out.print_named(title, "cluster", map(str, range(len(centers))), columns, centers, "")
         for t, names in enumerate(named):
             if t != first and names is not None:
                 corner = "cluster" if has_clusters(released[t]) else ""
@@ -182,6 +180,7 @@ def report(
     from recoup.inference.infer import infer as read
     from recoup.inference.inferred import InferredDataset
     from recoup.inference.intervals import draws_for
+    from recoup.inference.verdict import spoken
     from recoup.report.sections.answer import answer_of, warnings_of
     from recoup.report.sections.clusters import size_words
     from recoup.report.write import check_title, without_picture, write_report
@@ -209,12 +208,11 @@ def report(
         sure, again = level if intervals else None, inferred is None
         content = write_report(output, released, answer, data, level=sure, title=title, seed=seed, exact=again)
     out.say(out.privacy_sentence(privacy_of(released, data)))
-    out.say(f"{content['verdict']['sentence']} {content['verdict']['rests_on']}")
+    out.say(spoken(content["verdict"]["sentence"], content["verdict"]["rests_on"]))
     for reason in warnings_of(released) if data is not None else ():
         out.say(reason)
     if as_json:
-        out.print_json({"report": str(output), "files": [str(output)]} | without_picture(content))
-        return
+        return out.print_json(**({"report": str(output), "files": [str(output)]} | without_picture(content)))
     marked = content["title"] if content["private"] else f"{content['title']}, {content['privacy']['statement']}"
     if content["profiles"] is not None:
         clusters = content["profiles"]["clusters"]
@@ -271,16 +269,13 @@ def imported(
         for answered in transcript.rounds
     ]
     if as_json:
-        out.print_json(
-            {
-                "transcript": str(output),
-                "algorithm": dict(transcript.algorithm),
-                "rounds": [dict(zip(names, values, strict=True)) for values in rounds],
-                "privacy": transcript.privacy,
-                "files": [str(output)],
-            }
+        return out.print_json(
+            transcript=str(output),
+            algorithm=dict(transcript.algorithm),
+            rounds=[dict(zip(names, values, strict=True)) for values in rounds],
+            privacy=transcript.privacy,
+            files=[str(output)],
         )
-        return
     rows = [
         [str(t), query, str(size), *out.numbers(scales)] for t, (query, size, *scales) in enumerate(rounds, start=1)
     ]

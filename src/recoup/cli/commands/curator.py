@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,10 +13,11 @@ import typer
 from recoup._files import write_whole
 from recoup.cli import options
 from recoup.cli import output as out
-from recoup.cli.settings import ConfigFile, read_columns
+from recoup.cli.settings import ConfigFile, Declared, read_columns
 from recoup.errors import DoubtfulResult, ParameterError, RecoupError, TranscriptError
 
 if TYPE_CHECKING:
+    from recoup.algorithms.base import Algorithm
     from recoup.estimators import PrivateKMeans
     from recoup.planner import Plan
     from recoup.transcript.context import Context
@@ -58,31 +60,16 @@ def cluster(
         recoup cluster people.csv -k 5 --epsilon 1 --bounds age=17:90,hours=1:99
     """
     from recoup.curator.rivals import RIVALS
-    from recoup.estimators import PrivateKMeans
 
-    budget, declared = options.read_budget(epsilon, delta), read_columns(bounds)
-    model = PrivateKMeans(
-        n_clusters=clusters,
-        epsilon=budget[0],
-        delta=budget[1],
-        bounds=declared.bounds,
-        domain=domain.value,
-        n_records="auto" if n_records is None else n_records,
-        records_per_person=records_per_person,
-        algorithm=algorithm,
-        n_rounds="auto" if rounds is None else rounds,
-        postprocess=postprocess,
-        ledger=options.existing_ledger(ledger),
-        csv_dialect=csv_dialect.value,
-        random_state=seed,
-        noise="simulated" if simulated_noise else "secure",
-    )
+    model, declared = _model(locals())
     transcript_path = _transcript_path(output, resume, releases_transcript=algorithm not in RIVALS)
-    n_rounds, at_most = _planned_rounds(model)
-    with out.Progress(n_rounds, at_most=at_most) as progress, warnings.catch_warnings():
-        warnings.simplefilter("ignore", DoubtfulResult)  # said below, in its place
-        # Saved after every round: whatever happens next, what was paid for is kept.
-        model.fit(data, transcript_path=transcript_path, resume=resume, on_round=progress.finished)
+    released = _released(model, data, transcript_path, resume)
+    if released is not None:
+        if postprocess != "none":
+            out.say("inferring ...")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DoubtfulResult)  # said below, in its place
+            model._read(*released)
     centers, columns = model.cluster_centers_, [str(name) for name in model.feature_names_in_]
     files, marked = [], out.mark(model.privacy_)
     if output is not None:
@@ -91,21 +78,21 @@ def cluster(
         no_transcript = f" There is no transcript: {algorithm} releases centres alone." * (len(files) == 1)
         out.say(f"Wrote {' and '.join(map(str, files))}.{no_transcript}")
     out.say(out.privacy_sentence(model.privacy_))
-    out.say_verdict(model.verdict_)
+    if model.verdict_ is not None:
+        out.say(model.verdict_.in_words)
     if as_json:
         out.print_json(
-            {
-                "columns": list(declared.bounds),
-                "units": declared.units,
-                "centers": centers.tolist(),
-                "doubtful": model.doubtful_,
-                **out.verdict_json(model.verdict_),
-                "privacy": model.privacy_,
-                "files": [str(path) for path in files],
-            }
+            columns=list(declared.bounds),
+            units=declared.units,
+            centers=centers.tolist(),
+            doubtful=model.doubtful_,
+            **out.verdict_json(model.verdict_),
+            privacy=model.privacy_,
+            files=[str(path) for path in files],
         )
     else:
         title = f"Centres, {marked}" if marked else out.counted(len(centers), "private centre")
+        title += out.doubt(model.verdict_)
         out.print_named(title, "cluster", map(str, range(clusters)), declared.header(), centers, "")
     out.stop_if_interrupted(model.inferred_, "; nothing of the release is missing")
 
@@ -126,6 +113,38 @@ def _transcript_path(output: Path | None, resume: bool, *, releases_transcript: 
                 f"{str(path)!r} exists and was paid for: choose another folder with -o, or continue it with --resume."
             )
     return folder / _TRANSCRIPT if releases_transcript else None
+
+
+def _model(given: Mapping[str, Any]) -> tuple[PrivateKMeans, Declared]:
+    """The estimator that the options of `cluster` or `release` stand for, and the columns that they declare."""
+    from recoup.estimators import PrivateKMeans
+
+    epsilon, delta = options.read_budget(given["epsilon"], given["delta"])
+    declared = read_columns(given["bounds"])
+    model = PrivateKMeans(
+        n_clusters=given["clusters"],
+        epsilon=epsilon,
+        delta=delta,
+        bounds=declared.bounds,
+        domain=given["domain"].value,
+        n_records="auto" if given["n_records"] is None else given["n_records"],
+        records_per_person=given["records_per_person"],
+        algorithm=given["algorithm"],
+        n_rounds="auto" if given["rounds"] is None else given["rounds"],
+        postprocess=given.get("postprocess", "none"),
+        ledger=options.existing_ledger(given["ledger"]),
+        csv_dialect=given["csv_dialect"].value,
+        random_state=given["seed"],
+        noise="simulated" if given["simulated_noise"] else "secure",
+    )
+    return model, declared
+
+
+def _released(model: PrivateKMeans, data: Path, path: Path | None, resume: bool) -> tuple[Transcript, Algorithm] | None:
+    """Release, saving after every round: whatever happens next, what was paid for is kept."""
+    n_rounds, at_most = _planned_rounds(model)
+    with out.Progress(n_rounds, at_most=at_most) as progress:
+        return model._release(data, path=path, resume=resume, on_round=progress.finished)
 
 
 def _planned_rounds(model: PrivateKMeans) -> tuple[int | None, bool]:
@@ -167,51 +186,25 @@ def release(
 
         recoup release people.csv -k 5 --epsilon 1 --bounds age=17:90,hours=1:99 -o transcript.json
     """
-    from recoup.algorithms.registry import clustering_named
-    from recoup.driver import release as drive
-
-    budget = options.read_budget(epsilon, delta)
-    entry, n_rounds_asked = clustering_named(algorithm, rounds)
-    asked = entry.kind(n_clusters=clusters, **n_rounds_asked)  # type: ignore[call-arg]
-    declared = options.declared_domain(domain, read_columns(bounds).bounds)
-    terms = options.terms(declared, *budget, n_records, records_per_person)
-    charged = options.existing_ledger(ledger)
+    model, _ = _model(locals())
     if resume and not output.is_dir():
         options.resumable(output)
     else:
         options.output_file(output, "transcript")
-    n_rounds, at_most = asked.planned_rounds(terms)
-    with out.Progress(n_rounds, at_most=at_most) as progress:
-        transcript = drive(
-            asked,
-            data,
-            domain=terms.domain,
-            epsilon=terms.epsilon,
-            delta=terms.delta,
-            ledger=charged,
-            records_per_person=records_per_person,
-            n_records=n_records,
-            csv_dialect=csv_dialect.value,
-            random_state=seed,
-            noise="simulated" if simulated_noise else "secure",
-            path=output,
-            resume=resume,
-            on_round=progress.finished,
-        )
+    released = _released(model, data, output, resume)
+    assert released is not None  # every algorithm to choose here has a transcript
+    transcript, _ = released
     out.say(out.privacy_sentence(transcript.privacy))
     rounds_made, spent = _rounds(transcript), float(transcript.epsilon_spent)
     if as_json:
-        out.print_json(
-            {
-                "transcript": str(output),
-                "algorithm": transcript.algorithm["type"],
-                "epsilon_spent": spent,
-                "rounds": rounds_made,
-                "privacy": transcript.privacy,
-                "files": [str(output)],
-            }
+        return out.print_json(
+            transcript=str(output),
+            algorithm=transcript.algorithm["type"],
+            epsilon_spent=spent,
+            rounds=rounds_made,
+            privacy=transcript.privacy,
+            files=[str(output)],
         )
-        return
     kind = f"{transcript.statement}, " if transcript.simulated else ""
     counted = out.counted(len(rounds_made), "round")
     out.print_rounds(f"{output}: {kind}{counted}, epsilon {spent:.6g} spent", rounds_made)
@@ -219,19 +212,13 @@ def release(
 
 def _rounds(transcript: Transcript) -> list[dict[str, Any]]:
     """What each round asked for and cost, with the noise's scale in units of counts and of sums."""
-    context, rounds = transcript.context, []
+    rounds = []
     for answered in transcript.rounds:
-        names = answered.query.sensitivity(context.domain).names
-        scales = [float(answered.scales[answered.block(name, context)][0]) for name in names]
-        rounds.append(
-            {
-                "n_cells": answered.block(names[0], context).stop,
-                "measure": answered.price.measure,
-                "price": float(answered.price.amount),
-                "count_scale": scales[0],
-                "sum_scale": scales[1] if len(scales) > 1 else None,
-            }
-        )
+        blocks = [rows for _, rows in answered.query.sensitivity(transcript.context.domain).parts()]
+        count_scale, sum_scale, *_ = *(float(answered.scales[rows][0]) for rows in blocks), None
+        cost = {"measure": answered.price.measure, "price": float(answered.price.amount)}
+        scales = {"count_scale": count_scale, "sum_scale": sum_scale}
+        rounds.append({"n_cells": blocks[0].stop, **cost, **scales})
     return rounds
 
 
@@ -270,8 +257,7 @@ def plan(
     planned = entry.plan(context, n_clusters=clusters, **n_rounds_asked)
     needed = {} if excess is None else _needed(excess, clusters, context)
     if as_json:
-        out.print_json(_plan_json(planned) | {"records_needed": None, "epsilon_needed": None} | needed)
-        return
+        return out.print_json(**(_plan_json(planned) | {"records_needed": None, "epsilon_needed": None} | needed))
     _show_plan(planned)
     if needed:
         text = f"For an excess of {excess:g}: {out.counted(int(needed['records_needed']), 'record')} at this epsilon"
@@ -287,9 +273,8 @@ def _needed(excess: float, clusters: int, context: Context) -> dict[str, float]:
         least = f"and at least {LEAST_EXCESS:g}, as less cannot be told in advance"
         raise ParameterError(f"--excess {excess:g}: give a part of the non-private loss, such as 0.05, {least}.")
     shape = {"n_clusters": clusters, "n_columns": context.domain.n_columns}
-    needed: dict[str, float] = {
-        "records_needed": ceil(records_for(excess=excess, epsilon=context.effective_epsilon(), **shape))
-    }
+    n_records: float = ceil(records_for(excess=excess, epsilon=context.effective_epsilon(), **shape))
+    needed = {"records_needed": n_records}
     if context.n_records is not None and context.budget_measure == "pure":
         epsilon = epsilon_for(excess=excess, n_records=context.n_records, **shape)
         needed["epsilon_needed"] = epsilon * context.records_per_person

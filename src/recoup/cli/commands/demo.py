@@ -60,14 +60,12 @@ def demo(
             for result in results
         ]
         out.print_json(
-            {
-                "page": str(page),
-                "reports": [str(report) for report in reports],
-                "comparison": parts.COMPARISON_NOTE,
-                "epsilons": list(parts.EPSILONS),
-                "tables": compared,
-                "files": [str(path) for path in (*files, *reports, page)],
-            }
+            page=str(page),
+            reports=[str(report) for report in reports],
+            comparison=parts.COMPARISON_NOTE,
+            epsilons=list(parts.EPSILONS),
+            tables=compared,
+            files=[str(path) for path in (*files, *reports, page)],
         )
     else:
         for result in results:
@@ -76,7 +74,7 @@ def demo(
     for result in results:
         out.say(f"Released {result.table.name}: {out.privacy_sentence(result.release.transcript_.privacy)}")
     out.say(f"Transcripts and pictures are in {folder}; the comparison with access to the data is {page}.")
-    out.say(f"Open the reports: {' and '.join(str(report) for report in reports)}.")
+    out.say(f"Open the reports: {' and '.join(map(str, reports))}.")
     if open_page:
         import webbrowser
 

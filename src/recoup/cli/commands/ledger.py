@@ -45,13 +45,12 @@ def create(
     """
     from recoup.privacy.ledger import Ledger
 
-    exact_epsilon, exact_delta = options.read_budget(epsilon, delta)
+    budget = options.read_budget(epsilon, delta)
     if path.exists():
         look = f"recoup ledger show {shlex.quote(str(path))}"
         raise LedgerError(f"{str(path)!r} exists already. Look at it with: {look}; or choose another name.")
     options.writable_folder(path.parent)
-    made = Ledger.create(path, epsilon=exact_epsilon, delta=exact_delta, records_per_person=records_per_person)
-    _show(made, as_json)
+    _show(Ledger.create(path, epsilon=budget[0], delta=budget[1], records_per_person=records_per_person), as_json)
 
 
 @app.command()
@@ -65,8 +64,8 @@ def declare(
 
     Example: recoup ledger declare budget.db --records-per-person 1
     """
-    ledger, counted = _existing(path), cast(Any, kind.value)
-    ledger.declare(records_per_person=records_per_person, kind=counted)
+    ledger = _existing(path)
+    ledger.declare(records_per_person=records_per_person, kind=cast(Any, kind.value))
     _show(ledger, as_json)
 
 
@@ -89,15 +88,14 @@ def export(
 
     Example: recoup ledger export budget.db -o budget.json
     """
-    value, files = _existing(path).export(), list[str]()
+    value, more = _existing(path).export(), {"files": [] if output is None else [str(output)]}
     if output is not None:
         options.writable_folder(output.parent)
         options.free_output(output, path)
         write_whole(output, out.json_text(value))
         out.say(f"Wrote {output}.")
-        files.append(str(output))
     if output is None or as_json:
-        out.print_json(value | {"files": files} if as_json else value)
+        out.print_json(**(value | more if as_json else value))
 
 
 def _existing(path: Path) -> Ledger:
@@ -112,31 +110,26 @@ def _show(ledger: Ledger, as_json: bool) -> None:
     spent = entries[-1].spent_after if entries else 0
     epsilon, delta, unit = ledger.epsilon, ledger.delta, ledger.unit
     if as_json:
-        out.print_json(
-            {
-                "path": str(ledger.path),
-                "identifier": ledger.identifier,
-                "unit": None if unit is None else unit.to_json(),
-                "epsilon": float(epsilon),
-                "delta": float(delta),
-                "spent": float(spent),
-                "left": float(epsilon - spent),
-                "entries": [
-                    e._asdict()
-                    | {"amount": float(e.amount), "spent_after": float(e.spent_after)}
-                    | {"unit": None if e.unit is None else e.unit.to_json()}
-                    for e in entries
-                ],
-            }
+        return out.print_json(
+            path=str(ledger.path),
+            identifier=ledger.identifier,
+            unit=None if unit is None else unit.to_json(),
+            epsilon=float(epsilon),
+            delta=float(delta),
+            spent=float(spent),
+            left=float(epsilon - spent),
+            entries=[
+                e._asdict()
+                | {"amount": float(e.amount), "spent_after": float(e.spent_after)}
+                | {"unit": None if e.unit is None else e.unit.to_json()}
+                for e in entries
+            ],
         )
-        return
     whose = f"for {unit or 'the unit of its first release'}; identifier {ledger.identifier}"
     if ledger.identifier is None:
         whose = "for a unit that was not declared (recoup ledger declare)"
-    title = (
-        f"{ledger.path}: epsilon {float(epsilon):g}, delta {float(delta):g}; "
-        f"spent {float(spent):.6g}, left {round(float(epsilon - spent), 12):.6g}; {whose}"
-    )
+    left = f"spent {float(spent):.6g}, left {round(float(epsilon - spent), 12):.6g}"
+    title = f"{ledger.path}: epsilon {float(epsilon):g}, delta {float(delta):g}; {left}; {whose}"
     if not entries:
         sys.stdout.write(title + "\n")
         return
