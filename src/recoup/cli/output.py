@@ -296,7 +296,7 @@ class Progress:
         # A percentage that nobody has moved says less than that something is being done.
         if self._n_rounds is not None and (self._n_finished or self._unit == "round"):
             finished = min(self._n_finished, self._n_rounds)
-            # Where later rounds are not certain, that of the next begins is not known either.
+            # Where noisy answers decide whether another round follows, only one that was asked is named.
             at = max(finished, 1) if self._of == "of at most" else min(finished + 1, self._n_rounds)
             percentage = f"{100 * finished // self._n_rounds}%"
             text = percentage if self._unit == "percent" else f"round {at} {self._of} {self._n_rounds}, {percentage}"
