@@ -1,9 +1,8 @@
 """The demo: two generated tables, clustered privately and compared with what one could have had without privacy.
 
-Two things must not be mixed up. The *release* of each table is a real one: secure noise, one transcript, a privacy
-statement. The *comparison* looks at the data, as only the holder of a generated table may: it uses seeded, simulated
-noise, so that the same seed prints the same table, and it would not be published. The reports are made from the
-transcripts alone, as for any table; the page with the comparison links to them.
+The *release* of each table is a real one, with secure noise; its report is made from the transcript alone. The
+*comparison* looks at the data, as only the holder of a generated table may, and would not be published: its noise is
+simulated, so that the same seed prints the same table.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -23,9 +23,7 @@ from recoup.errors import DoubtfulResult
 from recoup.estimators import PrivateKMeans
 from recoup.report.html import Markup, document, element, heading, picture, section, table
 
-EPSILONS = (0.25, 1.0)
-RELEASED_EPSILON = 1.0
-N_FITS = 3
+EPSILONS, RELEASED_EPSILON, N_FITS = (0.25, 1.0), 1.0, 3
 NON_PRIVATE, DATA_FREE = "non-private k-means", "spread centres, no data"
 COMPARISON_NOTE = (
     "The comparison is NOT PRIVATE: it is an evaluation with access to the data, which one would not publish, and its "
@@ -74,19 +72,16 @@ def fitted(
         return model.fit(pa.table(dict(zip(table.columns, table.rows.T, strict=True))))
 
 
-def _simulated(**choices: Any) -> Fit:
-    def fit(table: GeneratedTable, epsilon: float, seed: int) -> Array:
-        centers: Array = fitted(table, epsilon, seed, noise="simulated", **choices).cluster_centers_
-        return centers
-
-    return fit
+def _simulated(table: GeneratedTable, epsilon: float, seed: int, **choices: Any) -> Array:
+    centers: Array = fitted(table, epsilon, seed, noise="simulated", **choices).cluster_centers_
+    return centers
 
 
 METHODS: dict[str, Fit] = {
-    "Recoup, default settings": _simulated(),
-    "DP-KMEANS, then maximum entropy": _simulated(algorithm="lloyd", postprocess="maxent"),
-    "DP-KMEANS, then MCMC (the paper)": _simulated(algorithm="lloyd", postprocess="mcmc"),
-    "DP-KMEANS, last iterate": _simulated(algorithm="lloyd", postprocess="none"),
+    "Recoup, default settings": _simulated,
+    "DP-KMEANS, then maximum entropy": partial(_simulated, algorithm="lloyd", postprocess="maxent"),
+    "DP-KMEANS, then MCMC (the paper)": partial(_simulated, algorithm="lloyd", postprocess="mcmc"),
+    "DP-KMEANS, last iterate": partial(_simulated, algorithm="lloyd", postprocess="none"),
 }
 
 
@@ -96,56 +91,41 @@ class TableResult:
 
     table: GeneratedTable
     exact_centers: Array = field(repr=False)
-    non_private: float
-    data_free: float
-    private: Mapping[str, Mapping[float, float]]  # method to epsilon to the mean over some fits
+    scores: Mapping[str, list[float]]  # of each method, one for each of EPSILONS; private ones are means over some fits
     release: PrivateKMeans  # the real one
     released_score: float
-
-    def rows(self) -> list[tuple[str, list[float]]]:
-        """The lines of the comparison: a name, and a score for each epsilon."""
-        n, private = len(EPSILONS), [(name, [by[e] for e in EPSILONS]) for name, by in self.private.items()]
-        return [(NON_PRIVATE, [self.non_private] * n), *private, (DATA_FREE, [self.data_free] * n)]
 
 
 def wcss(table: GeneratedTable, centers: Array) -> float:
     """The within-cluster sum of squares, columns scaled to [-1, 1] by their bounds: the user's metric."""
     box = Box(table.low, table.high)
-    unit, at = box.to_unit(table.rows), box.to_unit(centers)
+    unit = box.to_unit(table.rows)
     nearest = np.full(len(unit), np.inf)
-    for center in at:
+    for center in box.to_unit(centers):
         np.minimum(nearest, ((unit - center) ** 2).sum(axis=1), out=nearest)
     return float(nearest.sum())
 
 
 def compare(
-    table: GeneratedTable, *, seed: int = 0, n_fits: int = N_FITS, methods: Mapping[str, Fit] | None = None
+    table: GeneratedTable, *, seed: int = 0, n_fits: int = N_FITS, methods: Mapping[str, Fit] = METHODS
 ) -> TableResult:
     """Release one table privately, and compare methods on it with access to the data.
 
-    The seed is that of the comparison: it does not reach the noise of the release. A private score is a mean of fits.
+    The seed is that of the comparison: it does not reach the noise of the release.
     """
     from sklearn.cluster import KMeans
 
-    box = Box(table.low, table.high)
-    exact = KMeans(table.n_clusters, n_init=10, random_state=seed).fit(box.to_unit(table.rows))
+    box, k, seeds = Box(table.low, table.high), table.n_clusters, [seed * 1000 + i for i in range(n_fits)]
+    exact = KMeans(k, n_init=10, random_state=seed).fit(box.to_unit(table.rows))
     exact_centers = box.from_unit(exact.cluster_centers_)
-    seeds = [seed * 1000 + i for i in range(n_fits)]
-    spread = [spread_centers(box, table.n_clusters, np.random.default_rng(s)) for s in seeds]
-    private = {
-        name: {e: float(np.mean([wcss(table, fit(table, e, s)) for s in seeds])) for e in EPSILONS}
-        for name, fit in (METHODS if methods is None else methods).items()
-    }
+    spread = [box.from_unit(spread_centers(box, k, np.random.default_rng(s))) for s in seeds]
+    scores = {NON_PRIVATE: [wcss(table, exact_centers)] * len(EPSILONS)}
+    for name, fit in methods.items():
+        scores[name] = [float(np.mean([wcss(table, fit(table, e, s)) for s in seeds])) for e in EPSILONS]
+    scores[DATA_FREE] = [float(np.mean([wcss(table, centers) for centers in spread]))] * len(EPSILONS)
     release = fitted(table, RELEASED_EPSILON, seed, noise="secure")
-    return TableResult(
-        table=table,
-        exact_centers=exact_centers,
-        non_private=wcss(table, exact_centers),
-        data_free=float(np.mean([wcss(table, box.from_unit(unit)) for unit in spread])),
-        private=private,
-        release=release,
-        released_score=wcss(table, release.cluster_centers_),
-    )
+    score = wcss(table, release.cluster_centers_)
+    return TableResult(table=table, exact_centers=exact_centers, scores=scores, release=release, released_score=score)
 
 
 def tables(seed: int = 0) -> tuple[GeneratedTable, ...]:
@@ -163,11 +143,6 @@ def figures(result: TableResult) -> dict[str, tuple[str, bytes]]:
     table, stem, release = result.table, result.table.name.lower(), result.release
     evaluation = "With access to the data: not for publication. Grey is where records are."
     released = "From the released transcript alone: costs no further privacy."
-
-    def finished(ax: Any, title: str, n_columns: int) -> bytes:
-        ax.set_title(f"{table.name}: {title}", fontsize=11)
-        return plots.png(plots.legend_below(ax, n_columns).figure)
-
     centers, rounds, budget = (plots.new_figure(5.6, height)[1][0] for height in (4.9, 4.9, 3.6))
     plots.plot_density(centers, table.rows, extent=(table.low[0], table.high[0], table.low[1], table.high[1]))
     plots.plot_centers(centers, result.exact_centers, columns=table.columns, kind="exact", label="non-private k-means")
@@ -176,11 +151,15 @@ def figures(result: TableResult) -> dict[str, tuple[str, bytes]]:
     plots.plot_rounds(rounds, release.transcript_)
     plots.plot_centers(rounds, release.cluster_centers_, columns=table.columns, kind="private", label="after inference")
     plots.plot_budget(budget, release.transcript_)
-    return {
-        f"{stem}-centers": (evaluation, finished(centers, "data, non-private and private centres", 2)),
-        f"{stem}-rounds": (released, finished(rounds, "where each round asked, and the result", 2)),
-        f"{stem}-budget": (released, finished(budget, "budget by round", 4)),
-    }
+    pictures = {}
+    for name, ax, n_columns, caption, title in (
+        ("centers", centers, 2, evaluation, "data, non-private and private centres"),
+        ("rounds", rounds, 2, released, "where each round asked, and the result"),
+        ("budget", budget, 4, released, "budget by round"),
+    ):
+        ax.set_title(f"{table.name}: {title}", fontsize=11)
+        pictures[f"{stem}-{name}"] = caption, plots.png(plots.legend_below(ax, n_columns).figure)
+    return pictures
 
 
 def page(results: Sequence[TableResult], pictures: Sequence[Mapping[str, tuple[str, bytes]]]) -> str:
@@ -191,10 +170,9 @@ def page(results: Sequence[TableResult], pictures: Sequence[Mapping[str, tuple[s
         "releases alone; the comparison below looks at the data."
     )
     links = [element("li", element("a", f"Report of {one.table.name}", href=report_name(one))) for one in results]
-    title = "Two generated tables, clustered privately"
     return document(
         "Recoup demo",
-        heading("Recoup demo", title, lead, element("ul", links, class_="links")),
+        heading("Recoup demo", "Two generated tables, clustered privately", lead, element("ul", links, class_="links")),
         [_section(result, shown) for result, shown in zip(results, pictures, strict=True)],
         section("yours", "Your own table", None, element("pre", element("code", _YOURS), tabindex="0")),
     )
@@ -203,17 +181,15 @@ def page(results: Sequence[TableResult], pictures: Sequence[Mapping[str, tuple[s
 def _cell(score: float, result: TableResult) -> str:
     """A score, and what multiple of the non-private one it is."""
     digits = ",.0f" if score >= 1000 else ".4g"
-    return f"{score:{digits}} ({score / result.non_private:.2f} x)"
+    return f"{score:{digits}} ({score / result.scores[NON_PRIVATE][0]:.2f} x)"
 
 
 def comparison(result: TableResult) -> tuple[str, list[str], list[list[str]]]:
     """Caption, header and rows of one table's comparison, for the page and the terminal."""
     n, d = result.table.rows.shape
-    caption = (
-        f"{result.table.name}, {n:,} x {d}, K = {result.table.n_clusters}: within-cluster sum of squares, columns "
-        f"scaled to [-1, 1] (multiple of non-private)"
-    )
-    rows = [[name, *(_cell(score, result) for score in scores)] for name, scores in result.rows()]
+    scores = "within-cluster sum of squares, columns scaled to [-1, 1] (multiple of non-private)"
+    caption = f"{result.table.name}, {n:,} x {d}, K = {result.table.n_clusters}: {scores}"
+    rows = [[name, *(_cell(score, result) for score in scores)] for name, scores in result.scores.items()]
     return caption, ["method", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)], rows
 
 
@@ -238,28 +214,19 @@ def _section(result: TableResult, pictures: Mapping[str, tuple[str, bytes]]) -> 
 def gaussian_blobs(seed: int = 0, n_records: int = 5000) -> GeneratedTable:
     """Make fifteen round clusters of equal size at random places that are far from each other, like the set S1."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
-    side, n_clusters = 1e6, 15
-    places = np.empty((n_clusters, 2))
-    n_placed, distance = 0, 0.21 * side
-    while n_placed < n_clusters:
+    side, n_clusters, places = 1e6, 15, list[Array]()
+    distance = 0.21 * side
+    while len(places) < n_clusters:
         place = rng.uniform(0.12 * side, 0.88 * side, size=2)
-        if all(np.linalg.norm(place - other) >= distance for other in places[:n_placed]):
-            places[n_placed] = place
-            n_placed += 1
+        if all(np.linalg.norm(place - other) >= distance for other in places):
+            places.append(place)
         else:
-            # Shrinking a little after each failure always ends, whatever the seed.
-            distance *= 0.9995
+            distance *= 0.9995  # shrinking a little after each failure always ends, whatever the seed
     spread = rng.uniform(0.028, 0.045, size=n_clusters) * side
     cluster = np.arange(n_records) % n_clusters
-    rows = rng.normal(places[cluster], spread[cluster, None])
-    return GeneratedTable(
-        name="S1-like",
-        columns=("x", "y"),
-        low=(0.0, 0.0),
-        high=(side, side),
-        n_clusters=n_clusters,
-        rows=np.clip(rng.permutation(rows), 0.0, side),
-    )
+    rows = rng.normal(np.array(places)[cluster], spread[cluster, None])
+    rows, high = np.clip(rng.permutation(rows), 0.0, side), (side, side)
+    return GeneratedTable(name="S1-like", columns=("x", "y"), low=(0.0, 0.0), high=high, n_clusters=15, rows=rows)
 
 
 def city_check_ins(seed: int = 0, n_records: int = 107_000) -> GeneratedTable:
@@ -268,20 +235,13 @@ def city_check_ins(seed: int = 0, n_records: int = 107_000) -> GeneratedTable:
     City sizes follow Zipf's law, and the spread around a city is heavy-tailed.
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
-    regions = np.array(_REGIONS)
-    n_cities = 60
+    regions, n_cities = np.array(_REGIONS), 60
     stretch = np.array([1.0, 0.55])  # degrees of latitude: regions are wider than they are high
     cities = regions[:, None, :2] + rng.normal(size=(len(regions), n_cities, 2)) * regions[:, 2, None, None] * stretch
     sizes = 1.0 / np.arange(1, n_cities + 1)
     region = rng.choice(len(regions), size=n_records, p=regions[:, 3] / regions[:, 3].sum())
     city = rng.choice(n_cities, size=n_records, p=sizes / sizes.sum())
     rows = cities[region, city] + 0.8 * rng.standard_t(df=2.0, size=(n_records, 2))
-    low, high = (-180.0, -90.0), (180.0, 90.0)
-    return GeneratedTable(
-        name="Gowalla-like",
-        columns=("longitude", "latitude"),
-        low=low,
-        high=high,
-        n_clusters=5,
-        rows=np.clip(rows, low, high),
-    )
+    low, high, columns = (-180.0, -90.0), (180.0, 90.0), ("longitude", "latitude")
+    rows = np.clip(rows, low, high)
+    return GeneratedTable(name="Gowalla-like", columns=columns, low=low, high=high, n_clusters=5, rows=rows)

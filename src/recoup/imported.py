@@ -1,8 +1,7 @@
 """Answers of a private algorithm that ran elsewhere, as a transcript that inference and reports can read.
 
-Whoever made them names each query and the noise of its answer. Nothing about their privacy can be checked from here:
-what they claim is carried along as a claim, in the file, on the page and on the command line. `docs/imported.md`
-describes the file that people write by hand.
+Nothing about their privacy can be checked from here: what whoever made them claims is carried along as a claim, in the
+file, on the page and on the command line. `docs/imported.md` describes the file that people write by hand.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from recoup.domain import DOMAINS, Domain, declared_bounds
 from recoup.errors import ParameterError, RecoupError, TranscriptFormatError
 from recoup.privacy.statement import IMPORTED_NEIGHBOURS, NEIGHBOURS
 from recoup.queries import query_from_json
-from recoup.queries.base import Array, Query
+from recoup.queries.base import Array, Block, Query
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.queries.counts import counts_in_cells
 from recoup.transcript.context import Context
@@ -69,9 +68,8 @@ def transcript_from(
             or one for each value. Answer and scales may also be given by the names of blocks.
         delta: as claimed; above 0 for Gaussian noise.
         mechanism: the law of the noise: "laplace" (scale b) or "gaussian" (scale: the standard deviation).
-        algorithm: what the answer is refitted by, such as `recoup.KMeans(n_clusters=3)`, or a name in words for
-            something that Recoup does not know. Left out: k-means where every round holds counts and sums of equally
-            many cells, else the rounds alone.
+        algorithm: what the answer is refitted by, such as `recoup.KMeans(n_clusters=3)`, or another's name in words.
+            Left out: k-means where every round holds counts and sums of equally many cells, else the rounds alone.
         n_records: a public number of records, if there is one.
         records_per_person: how many records one person may hold, as claimed.
         neighbours: "add-remove-one-record" or "replace-one-record", as claimed.
@@ -109,13 +107,8 @@ def transcript_from(
     if isinstance(rounds, str | bytes | Mapping) or not isinstance(rounds, Sequence) or not rounds:
         raise ParameterError("rounds must be a list of at least one (query, noisy answer, noise scales).")
     read = tuple(_round(context, item, t, units) for t, item in enumerate(rounds, start=1))
-    return Transcript(
-        context=context,
-        algorithm=_algorithm(context, algorithm, read).to_json(),
-        rounds=read,
-        simulated=simulated,
-        neighbours=neighbours,
-    )
+    described = _algorithm(context, algorithm, read).to_json()
+    return Transcript(context=context, algorithm=described, rounds=read, simulated=simulated, neighbours=neighbours)
 
 
 def load_foreign(path: str | os.PathLike[str]) -> Transcript:
@@ -132,12 +125,11 @@ def load_foreign(path: str | os.PathLike[str]) -> Transcript:
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
+        value = json.loads(text, object_pairs_hook=unique_names, parse_constant=no_constants)
     except UnicodeDecodeError:
         raise TranscriptFormatError(f"{path} is not a text file.") from None
     except OSError as error:
         raise TranscriptFormatError(f"{path} cannot be read: {error.strerror}.") from None
-    try:
-        value = json.loads(text, object_pairs_hook=unique_names, parse_constant=no_constants)
     except TwiceError as twice:
         raise TranscriptFormatError(f"{path} names {str(twice)!r:.60} twice in one place.") from None
     except (ValueError, RecursionError) as error:
@@ -169,8 +161,6 @@ def imported_from_json(value: object) -> Transcript:
     answers = [(item["query"], item["noisy"], item["scale"]) for item in rounds]
     try:
         return transcript_from(domain=_domain(value), rounds=answers, **given)
-    except TranscriptFormatError:
-        raise
     except RecoupError as error:
         raise TranscriptFormatError(str(error)) from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
@@ -182,7 +172,7 @@ def _domain(value: Mapping[str, Any]) -> Domain:
     if not isinstance(kind, str) or kind not in DOMAINS:
         raise TranscriptFormatError(f"domain must be one of {', '.join(DOMAINS)}.")
     pairs = list(bounds.values()) if isinstance(bounds, Mapping) else bounds
-    if not isinstance(pairs, list) or not pairs or not all(_is_pair(pair) for pair in pairs):
+    if not pairs or not _are_rows(pairs, 2):
         raise TranscriptFormatError('bounds must be {"column": [low, high], ...}, or a list of [low, high].')
     named = bounds if isinstance(bounds, Mapping) else {str(j): pair for j, pair in enumerate(pairs)}
     low, high, columns = declared_bounds(named)
@@ -192,8 +182,10 @@ def _domain(value: Mapping[str, Any]) -> Domain:
     return DOMAINS[kind](tuple(low), tuple(high), columns if isinstance(bounds, Mapping) else None, **more)
 
 
-def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
+def _are_rows(value: object, n: int) -> bool:
+    """Whether this is a list of lists of n numbers."""
+    rows = value if isinstance(value, list) else [None]
+    return all(isinstance(row, list) and len(row) == n and all(map(_is_number, row)) for row in rows)
 
 
 def _is_number(value: object) -> bool:
@@ -210,9 +202,8 @@ def _round(context: Context, item: Any, t: int, units: Units) -> Round:
         elif units == "user":
             raise ParameterError('a query object is in the unit domain: leave units="unit", or give the query as JSON.')
         blocks = query.sensitivity(context.domain).blocks
-        answer = _by_block(noisy, [(block.name, block.size) for block in blocks], "noisy")
-        each = _by_block(scales, [(block.name, None) for block in blocks], "scale")
-        answered = Round.of_imported(context, query=query, noisy=answer, scales=each)
+        given = {"noisy": _by_block(noisy, blocks, "noisy"), "scales": _by_block(scales, blocks, "scale")}
+        answered = Round.of_imported(context, query=query, **given)
         answered = answered if units == "unit" else _sums_in_unit(context, answered)
         _check_possible(context, answered, units)
         return answered
@@ -221,48 +212,42 @@ def _round(context: Context, item: Any, t: int, units: Units) -> Round:
 
 
 def _query_from_json(value: object, domain: Domain, units: Units) -> Query:
+    """Read a query; centres in the columns' own units are mapped to the unit domain without clipping to it."""
     if units == "user" and isinstance(value, Mapping) and value.get("type") == VoronoiQuery.type_name:
+        centers, low, high = value.get("centers"), np.array(domain.low), np.array(domain.high)
         if value.get("sums") == "relative":
             raise ParameterError('relative sums are read in the unit domain only: give them with units="unit".')
-        return query_from_json({**value, "centers": _unit_centers(value, domain).tolist()})
+        if not _are_rows(centers, domain.n_columns):
+            raise ParameterError(f"centers must be a list of centres of {domain.n_columns} numbers.")
+        with np.errstate(all="ignore"):  # what overflows is refused by the query
+            unit = np.asarray(2.0 * (np.array(centers, dtype=np.float64) - low) / (high - low) - 1.0)
+        return query_from_json({**value, "centers": unit.tolist()})
     query = query_from_json(value)
     if units == "user" and not counts_in_cells(query):
         raise ParameterError(f'{query.type_name} is read in the unit domain only: give it with units="unit".')
     return query
 
 
-def _unit_centers(value: Mapping[str, Any], domain: Domain) -> Array:
-    """The centres of a query in the columns' own units, mapped to the unit domain without clipping to it."""
-    centers = value.get("centers")
-    if not isinstance(centers, list) or not all(
-        isinstance(row, list) and len(row) == domain.n_columns and all(map(_is_number, row)) for row in centers
-    ):
-        raise ParameterError(f"centers must be a list of centres of {domain.n_columns} numbers.")
-    low, high = np.array(domain.low), np.array(domain.high)
-    with np.errstate(all="ignore"):  # what overflows is refused by the query
-        return np.asarray(2.0 * (np.array(centers, dtype=np.float64) - low) / (high - low) - 1.0)
-
-
-def _by_block(values: Any, blocks: list[tuple[str, int | None]], what: str) -> Any:
+def _by_block(values: Any, blocks: Sequence[Block], what: Literal["noisy", "scale"]) -> Any:
     """Values that may be given by the names of blocks, each a number or a list, in the order of the answer."""
     if not isinstance(values, Mapping):
         return values
-    names = [name for name, _ in blocks]
-    if set(values) != set(names):
-        raise ParameterError(f"{what} must name the blocks {', '.join(names)}, each once.")
-    parts = []
-    for name, size in blocks:
-        part = list(values[name].ravel()) if isinstance(values[name], np.ndarray) else values[name]
+    if set(values) != {block.name for block in blocks}:
+        raise ParameterError(f"{what} must name the blocks {', '.join(block.name for block in blocks)}, each once.")
+    items: list[Any] = []
+    for block in blocks:
+        given = values[block.name]
+        part = list(given.ravel()) if isinstance(given, np.ndarray) else given
         if isinstance(part, list | tuple) and part and all(isinstance(row, list | tuple) for row in part):
             part = [item for row in part for item in row]
-        if size is None and not isinstance(part, list | tuple):
-            part = [part]
-        if not isinstance(part, list | tuple) or (size is not None and len(part) != size):
-            raise ParameterError(f"block {name!r} of {what} must be a list of {size} numbers.")
-        parts.append(list(part))
-    if what == "scale" and any(len(part) > 1 for part in parts):
-        raise ParameterError("by block, a scale is one number: give a list of all scales instead.")
-    return [item for part in parts for item in part]
+        if what == "scale":
+            part = part if isinstance(part, list | tuple) else [part]
+            if len(part) > 1:
+                raise ParameterError("by block, a scale is one number: give a list of all scales instead.")
+        elif not isinstance(part, list | tuple) or len(part) != block.size:
+            raise ParameterError(f"block {block.name!r} of {what} must be a list of {block.size} numbers.")
+        items += part
+    return items
 
 
 def _sums_in_unit(context: Context, answered: Round) -> Round:
@@ -290,29 +275,26 @@ def _check_possible(context: Context, answered: Round, units: Units) -> None:
     """Refuse answers that no records inside the bounds can have given: their units are others than was said.
 
     Refused is only what contradicts the stated noise by 30 of its scales: sums that are larger than as many records
-    allow, and a count in a cell that lies so far outside that another centre is nearer to every point of the domain. A
-    centre far outside is nothing wrong by itself: where means are not clipped, noise puts those of almost empty cells
-    anywhere, and such a cell then counts nothing but noise. A count below zero by as many scales is wrong in another
-    way and says nothing here.
+    allow, and a count in a cell whose centre is so far outside that another is nearer to every point of the domain.
+    Such a centre alone is nothing wrong: noise puts the unclipped means of almost empty cells anywhere. A count below
+    zero by as many scales is wrong in another way and says nothing here.
     """
     if query := as_cells(answered.query):
         _check_cells(context, answered, query, units)
         return
     blocks, room = answered.query.sensitivity(context.domain).blocks, _BEYOND_NOISE * answered.scales
-    counting = next((block for block in blocks if block.total), None)
-    if counting is None or counting.total is None:
+    name, total = next(((block.name, block.total) for block in blocks if block.total), ("", None))
+    if total is None:
         return
-    where = answered.block(counting.name, context)
-    n_records = float(answered.noisy[where].sum()) / counting.total
-    unsure = float(np.sqrt((room[where] ** 2).sum())) / abs(counting.total)
+    where = answered.block(name, context)
+    n_records = float(answered.noisy[where].sum()) / total
+    unsure = float(np.sqrt((room[where] ** 2).sum())) / abs(total)
     for block in blocks:
         values = answered.block(block.name, context)
         most = np.minimum(block.l1, block.l2) * (max(n_records, 0.0) + unsure) + room[values]
         if block.total is None and n_records >= -unsure and (np.abs(answered.noisy[values]) > most).any():
-            raise ParameterError(
-                f"block {block.name!r} has more than so many records inside the bounds give: "
-                f"{answered.query.type_name} is read as of columns scaled to -1 to 1 only."
-            )
+            hint = f"{answered.query.type_name} is read as of columns scaled to -1 to 1 only."
+            raise ParameterError(f"block {block.name!r} has more than so many records inside the bounds give: {hint}")
 
 
 def _check_cells(context: Context, answered: Round, query: VoronoiQuery, units: Units) -> None:
@@ -357,9 +339,8 @@ def _algorithm(
         return ImportedAlgorithm(name=given)
     algorithm = algorithm_from_json(given) if isinstance(given, Mapping) else given
     if not isinstance(algorithm, Algorithm):
-        raise ParameterError(
-            f"algorithm is a {type(algorithm).__name__}: give one such as recoup.KMeans(n_clusters=3)."
-        )
+        kind = type(algorithm).__name__
+        raise ParameterError(f"algorithm is a {kind}: give one such as recoup.KMeans(n_clusters=3).")
     if isinstance(algorithm, ImportedAlgorithm):
         return algorithm
     try:
@@ -367,11 +348,10 @@ def _algorithm(
     except (ParameterError, ValueError, TypeError, IndexError, KeyError, AssertionError) as error:
         reason = f" {error}" if isinstance(error, ParameterError) else ""
         raise ParameterError(f"the rounds are not those of {algorithm.type_name}.{reason}") from None
+    n, said, what = len(answer), getattr(algorithm, "n_clusters", len(answer)), "clusters"
     if isinstance(algorithm, GaussianMixture | CovariancePCA | PowerPCA):
-        n = len(answer) - (not isinstance(algorithm, GaussianMixture))  # the first row of the others is the mean
-        if n != algorithm.n_components:
-            raise ParameterError(f"the rounds have {n} components, and the algorithm {algorithm.n_components}.")
-    n_clusters = getattr(algorithm, "n_clusters", len(answer))
-    if n_clusters != len(answer):
-        raise ParameterError(f"the rounds have {len(answer)} clusters, and the algorithm {n_clusters}.")
+        n -= not isinstance(algorithm, GaussianMixture)  # the first row of the others is the mean
+        said, what = algorithm.n_components, "components"
+    if n != said:
+        raise ParameterError(f"the rounds have {n} {what}, and the algorithm {said}.")
     return algorithm

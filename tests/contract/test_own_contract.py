@@ -8,7 +8,7 @@ from cases import queries
 
 from recoup.algorithms.registry import ALGORITHMS
 from recoup.testing import check_algorithm, check_query
-from recoup.testing.queries import default_domains
+from recoup.testing.queries import named_domains
 
 pytestmark = pytest.mark.usefixtures("few_points")
 
@@ -37,4 +37,4 @@ def test_a_query_keeps_its_contract(d, name):
 @pytest.mark.parametrize("name", LISTED)
 def test_an_algorithm_keeps_its_contract(name, kind):
     assert type(LISTED[name]) is ALGORITHMS[name]
-    assert check_algorithm(LISTED[name], domain=default_domains(2)[kind]).passed
+    assert check_algorithm(LISTED[name], domain=named_domains(None, 2)[kind]).passed

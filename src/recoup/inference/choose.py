@@ -1,12 +1,11 @@
 """How many clusters the data has, read off the inferred data: looking again costs no privacy.
 
-The rule is the gap statistic (Tibshirani, Walther and Hastie): the log loss is compared with that of uniform points in
-a box along the data's principal axes, which have no clusters; the number of clusters is the smallest whose gap is
-within one standard error of the largest. Unlike rules on the curve's shape alone it can answer 1. But noise makes
-clusters of its own. So with the transcript at hand each cluster must hold more records than the noise of its counts
-would explain, and the clusters must be worth more than in worlds that are known to have one less, or only one: there
-each cluster is a plain box, released with the same queries and noise and inferred again. Where one cluster is
-suggested, a world of two must have shown, or their absence means nothing.
+The rule is the gap statistic (Tibshirani, Walther and Hastie), which can answer 1: the log loss is compared with that
+of uniform points in a box along the data's principal axes; the smallest number is taken whose gap is within one
+standard error of the largest. But noise makes clusters of its own. So with the transcript at hand each cluster must
+hold more records than the noise of its counts would explain, and the clusters must be worth more than in worlds that
+are known to have one less, or only one: there each cluster is a plain box, released with the same queries and noise and
+inferred again. Where one cluster is suggested, a world of two must have shown, or their absence means nothing.
 """
 
 from __future__ import annotations
@@ -53,8 +52,7 @@ class ClusterCurve:
     Attributes:
         n_clusters: (k_max,) 1, 2, ...
         loss: (k_max,) the within-cluster sum of squares of the inferred data, columns scaled.
-        loss_low: (k_max,) lower ends of intervals around it.
-        loss_high: (k_max,) upper ends.
+        loss_low, loss_high: (k_max,) lower and upper ends of intervals around it.
         gap: (k_max,) how much lower the log of the loss is than without clusters.
         gap_error: (k_max,) the standard error of the gap's reference.
         suggested: the number of clusters by the gap statistic; with a transcript at most as many as it tells apart.
@@ -93,11 +91,10 @@ def suggest_clusters(
     Args:
         inferred: a data set with more than k_max points.
         k_max: the largest number of clusters to look at; by default 8, or somewhat more than the transcript's.
-        transcript: what the data was inferred from. With it the intervals hold the noise of the release, by simulated
-            transcripts, and the suggestion is held against them; without it they hold only the spread of the loss
-            between samples of as many records, and no suggestion is conclusive.
-        domain: without a transcript, scales each column to [-1, 1] by its bounds. Without either, each column is
-            divided by half the range of its inner 99% of the weight.
+        transcript: what the data was inferred from: the intervals then hold the noise of the release, by simulated
+            transcripts, and the suggestion is held against it; else only the spread between samples of as many
+            records, and no suggestion is conclusive.
+        domain: without a transcript, its bounds scale columns to [-1, 1]; without either, the inner 99% of the weight.
         level: the wanted coverage of the intervals.
         n_draws: simulated transcripts of the intervals; by default 19, or as many as a level above 0.95 needs.
         random_state: harmless randomness; by default the seed by which the report reads.
@@ -141,18 +138,24 @@ def suggest_clusters(
     gap, gap_error = _gaps(data, loss, rng)
     top = int(np.argmax(gap))
     suggested = 1 + int(np.nonzero(gap >= gap[top] - gap_error[top])[0][0])
+    outcome: Outcome = "not conclusive"
     if transcript is None:
         log_error = _sampling_error(data, clusterings, level)
-        outcome: Outcome = "not conclusive"
         best = f"{_counted(suggested)} would fit the inferred data best"
         sentence = f"Not conclusive: {best}, which was not held against the noise of the release."
     else:
         noise, by_gap = AgainstNoise(transcript, data, clusterings, rng), suggested
         log_error = noise.log_errors(n_draws, level)
         suggested = noise.most_distinct(by_gap)
-        bends = suggested == by_gap and top < k_max - 1
-        no_more = bends and (suggested > 1 or noise.two_would_show())
-        outcome, sentence = _judged(suggested, no_more, k_max)
+        if suggested == by_gap and top < k_max - 1 and (suggested > 1 or noise.two_would_show()):
+            more = "more of the kind" if suggested > 1 else "two"
+            outcome, sentence = "conclusive", f"{_counted(suggested)}: {more} would have shown."
+        elif suggested > 1:
+            unknown = "more can neither be told from noise nor ruled out"
+            more = "no larger number was tried" if suggested == k_max else unknown
+            outcome, sentence = "at least", f"At least {_counted(suggested)}: {more}."
+        else:
+            sentence = "Not conclusive: several clusters can neither be told from noise nor ruled out."
     return ClusterCurve(
         n_clusters=np.arange(1, k_max + 1, dtype=np.int64),
         loss=loss,
@@ -171,26 +174,13 @@ def range_for(n_clusters: int) -> int:
     return min(max(_SMALLEST_RANGE, n_clusters + max(3, n_clusters // 4)), _LARGEST_RANGE)
 
 
-def _judged(suggested: int, no_more: bool, k_max: int) -> tuple[Outcome, str]:
-    """What a suggestion is worth that was held against the noise."""
-    if no_more:
-        more = "more of the kind" if suggested > 1 else "two"
-        return "conclusive", f"{_counted(suggested)}: {more} would have shown."
-    if suggested > 1:
-        unknown = "more can neither be told from noise nor ruled out"
-        more = "no larger number was tried" if suggested == k_max else unknown
-        return "at least", f"At least {_counted(suggested)}: {more}."
-    return "not conclusive", "Not conclusive: several clusters can neither be told from noise nor ruled out."
-
-
 def _counted(k: int) -> str:
     return f"{k} {'cluster' if k == 1 else 'clusters'}"
 
 
 def _ranges(points: Array, weights: Array) -> tuple[Array, Array]:
     """The ends of the inner part of the weight, column by column."""
-    low = [weighted_quantile(column, weights, _TAIL) for column in points.T]
-    high = [weighted_quantile(column, weights, 1.0 - _TAIL) for column in points.T]
+    low, high = ([weighted_quantile(column, weights, at) for column in points.T] for at in (_TAIL, 1.0 - _TAIL))
     return np.array(low), np.array(high)
 
 
@@ -256,21 +246,18 @@ class AgainstNoise:
             sizes = sizes_by_counts(self.transcript.rounds, Clusters(self.clusterings[k - 1].centers, self.data))
             real = (sizes.real | np.isinf(sizes.deviations)).all()
             # One box too: boxes that meet, as in a table without clusters, are no good likeness of what they came from.
-            if real and all(self._gain(n, k) > self._limit(n, k) for n in sorted({k - 1, 1})):
+            if real and all(_gain(self.clusterings, n, k) > self._limit(n, k) for n in sorted({k - 1, 1})):
                 return k
         return 1
 
     def two_would_show(self) -> bool:
         """Whether two tight clusters in the place of the data would have shown, and do not."""
         limit, centers = self._limit(1, 2), self.clusterings[1].centers
-        if self._gain(1, 2) > limit:
+        if _gain(self.clusterings, 1, 2) > limit:
             return False
         middles = centers[Clusters(centers, self.data).labels]
         tight = WeightedPoints(middles + _TIGHTER * (self.data.points - middles), self.data.weights)
         return bool((self._gains(tight, 1, 2) > limit).mean() >= _SHOWN)
-
-    def _gain(self, fewer: int, more: int) -> float:
-        return _gain(self.clusterings[fewer - 1], self.clusterings[more - 1])
 
     def _limit(self, fewer: int, more: int) -> float:
         """The most that a world of fewer clusters would gain from more of them by chance."""
@@ -284,7 +271,7 @@ class AgainstNoise:
         def work(data: WeightedPoints, stream: np.random.Generator) -> float:
             # The known centres are a start too: a search that fails would look like a gain.
             known = ((n, self.clusterings[n - 1].centers[None]) for n in (fewer, more))
-            return _gain(*(_cluster(data, n, _WORLD_RESTARTS, stream, starts=starts) for n, starts in known))
+            return _gain([_cluster(data, n, _WORLD_RESTARTS, stream, starts=starts) for n, starts in known], 1, 2)
 
         return np.array(over_simulated(self.transcript, world, "maxent", work, _WORLD_DRAWS, self.rng))
 
@@ -303,6 +290,7 @@ class AgainstNoise:
         return WeightedPoints(self.transcript.context.domain.clip(np.concatenate(points)), np.concatenate(weights))
 
 
-def _gain(fewer: Clustering, more: Clustering) -> float:
-    """By how much the log of the loss falls."""
-    return float(np.log(max(fewer.inertia, _TINY)) - np.log(max(more.inertia, _TINY)))
+def _gain(clusterings: Sequence[Clustering], fewer: int, more: int) -> float:
+    """By how much the log of the loss falls from the first, second, ... of some clusterings to another."""
+    first, second = (np.log(max(clusterings[n - 1].inertia, _TINY)) for n in (fewer, more))
+    return float(first - second)

@@ -94,8 +94,7 @@ class Evidence:
 
 def evidence_of(transcripts: Transcript | Sequence[Transcript]) -> Evidence:
     """Read one transcript, or several; that all of them came from one data set is the caller's to know."""
-    if isinstance(transcripts, Transcript):
-        transcripts = [transcripts]
+    transcripts = [transcripts] if isinstance(transcripts, Transcript) else transcripts
     if isinstance(transcripts, str | bytes) or not isinstance(transcripts, Sequence):
         raise ParameterError(f"transcript is a {type(transcripts).__name__}: give a recoup.Transcript or a list.")
     for other in (item for item in transcripts if not isinstance(item, Transcript)):
@@ -115,21 +114,15 @@ def evidence_of(transcripts: Transcript | Sequence[Transcript]) -> Evidence:
             n_records=max((context.n_records for context in terms if context.n_records is not None), default=None),
             records_per_person=shared.records_per_person,
         )
-    return Evidence(
-        context=shared,
-        parts=parts,
-        simulated=any(item.simulated for item in transcripts),
-        privacy=privacy,
-        sources=tuple(fingerprint(item) for item in transcripts),
-    )
+    simulated, sources = any(item.simulated for item in transcripts), tuple(map(fingerprint, transcripts))
+    return Evidence(context=shared, parts=parts, simulated=simulated, privacy=privacy, sources=sources)
 
 
 def reasons_against(evidence: Evidence) -> list[str]:
     """Why the algorithms of these releases would not infer from them, each judging its own rounds: a sentence each."""
     reasons = []
     for position, part in enumerate(evidence.parts, start=1):
-        reason = part.algorithm.declines(part.context, part.rounds) if part.rounds else None
-        if reason is not None:
+        if part.rounds and (reason := part.algorithm.declines(part.context, part.rounds)) is not None:
             whose = "it" if len(evidence.parts) == 1 else f"reading transcript {position} alone"
             reasons.append(f"inferred as asked, but the algorithm advises against {whose}: {reason}")
     return reasons
@@ -145,10 +138,8 @@ def joint_privacy(transcripts: Sequence[Transcript]) -> PrivacyStatement:
     first = transcripts[0]
     for i, item in enumerate(transcripts[1:], start=2):
         if item.context.domain.to_json() != first.context.domain.to_json():
-            raise ParameterError(
-                f"transcripts 1 and {i} have different domains (columns, bounds or shape): one inferred data set "
-                "cannot answer both. Release them over the same domain."
-            )
+            hint = "one inferred data set cannot answer both. Release them over the same domain."
+            raise ParameterError(f"transcripts 1 and {i} have different domains (columns, bounds or shape): {hint}")
         for one, other in ((first.context.unit, item.context.unit), (first.neighbours, item.neighbours)):
             if one != other:
                 raise ParameterError(f"transcripts 1 and {i} have different neighbours: {one} and {other}.")

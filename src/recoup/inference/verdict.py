@@ -172,13 +172,12 @@ def notes_of(domain: Domain, misfits: Sequence[Misfit], *, foreseen: bool = True
         own = [misfit for misfit in misfits if misfit.round == t]
         names = [column_names(domain)[j] for j in _numbers(misfit.column for misfit in own)]
         about = listed([*names, *sorted({f"{misfit.block}s" for misfit in own if misfit.column is None})])
-        kind: Kind = "prediction"
-        sentence = f"round {t + 1} was not foreseen by the rounds before it in {about}"
         numbers = {"round": float(t + 1), "importance": max(misfit.importance for misfit in own)}
+        kind: Kind = own[0].kind if foreseen else "prediction"
+        sentence = f"round {t + 1} was not foreseen by the rounds before it in {about}"
         if foreseen:
             small = numbers["importance"] < 1.0
             why = "by too little to matter" if small else "and a later round was asked where the clusters are"
-            kind = own[0].kind
             sentence = f"round {t + 1}, {about}: measured and inferred values differ by more than noise, {why}"
         yield _about(domain, own, kind, sentence, numbers)
 

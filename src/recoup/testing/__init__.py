@@ -1,7 +1,4 @@
-"""The contract suite for queries and algorithms of your own: it tries to break their promises, and explains.
-
-It needs no real record. `docs/your-own.md` shows it at work.
-"""
+"""The contract suite for queries and algorithms of your own (`docs/your-own.md`): it tries to break their promises."""
 
 from recoup.errors import ContractViolation
 from recoup.testing.algorithms import check_algorithm

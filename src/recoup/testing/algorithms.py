@@ -1,7 +1,4 @@
-"""The contract of an algorithm, tried in several domains, with both kinds of noise, on full and degenerate tables.
-
-It is driven as a release does, with noise that is recorded, or replayed from an earlier run.
-"""
+"""The contract of an algorithm, tried as releases drive it: in several domains, with both noises, on unusual tables."""
 
 from __future__ import annotations
 
@@ -25,17 +22,7 @@ from recoup.privacy.mechanism import Noise, SimulatedNoise
 from recoup.queries import QUERIES
 from recoup.queries.base import Array
 from recoup.testing.queries import QUERY_NAMES, described_bounds, named_domains, try_query
-from recoup.testing.report import (
-    Broken,
-    Recorder,
-    Report,
-    check_frozen,
-    check_json,
-    check_protocol,
-    is_registered,
-    read_back,
-    require,
-)
+from recoup.testing.report import Broken, Recorder, Report, check_frozen, check_json, check_protocol, is_known, require
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
@@ -48,6 +35,7 @@ _FULL_DOMAINS = 3  # of the default ones
 _FEW_RECORDS = 3  # a table of so few is degenerate: its queries are led by noise, its estimate is what matters
 _N_ROWS = 240  # of the other tables
 _N_POINTS, _INFERRED_POINTS = 150, 600
+_SEED = 17  # of the generators that an algorithm is given, with the number of rounds: equal whenever it is asked again
 _OUTSIDE = 1e-9  # inference moves points onto the domain; more than rounding would change what was meant
 
 
@@ -63,8 +51,7 @@ def check_algorithm(
 ) -> Report:
     """Try the contract of an algorithm of your own and of every query that it asks, and explain what breaks it.
 
-    It is driven on generated tables with simulated Laplace and Gaussian noise; each query of each round (of 64
-    rounds, if there are more) goes through the checks of `check_query`.
+    It is driven on generated tables with simulated noise; queries of up to 64 rounds go through `check_query`'s checks.
 
     Args:
         algorithm: the algorithm.
@@ -85,22 +72,39 @@ def check_algorithm(
     KMeans keeps its contract: 18 checks in ... places.
     """
     recorder = Recorder(type(algorithm).__name__)
-    if recorder.run("protocol", "", check_protocol, algorithm, REQUIRED, "algorithm"):
-        completed(type(algorithm))
-        recorder.run("frozen", "", check_frozen, algorithm)
-        recorder.run("json", "", check_json, algorithm, ALGORITHMS, algorithm_from_json)
-        for i, (name, place) in enumerate(named_domains(domain, n_columns).items()):
-            # Wider balls are there for the bounds that queries declare: one kind of noise and one table will do.
-            brief = domain is None and i >= _FULL_DOMAINS
-            for mechanism in _MECHANISMS[i % 2 :][:1] if brief else _MECHANISMS:
-                delta = _DELTA if mechanism == "gaussian" else Fraction(0)
-                context = Context(domain=place, epsilon=epsilon, delta=delta, mechanism=mechanism)
-                where = f"In the {name} with {mechanism.capitalize()} noise"
-                terms = _Terms(recorder, algorithm, context, where, random_state)
-                if brief:
-                    terms.drive(*next(iter(_tables(place, np.random.default_rng(random_state)).items())))
-                else:
-                    terms.go_through(refit_tolerance, with_inference=i == 0)
+    if not recorder.run("protocol", "", check_protocol, algorithm, REQUIRED, "algorithm"):
+        return recorder.report(raise_on_failure)
+    completed(type(algorithm))
+    recorder.run("frozen", "", check_frozen, algorithm)
+    recorder.run("json", "", check_json, algorithm, ALGORITHMS, algorithm_from_json)
+    for i, (name, place) in enumerate(named_domains(domain, n_columns).items()):
+        # Wider balls are there for the bounds that queries declare: one kind of noise and one table will do.
+        brief = domain is None and i >= _FULL_DOMAINS
+        for mechanism in _MECHANISMS[i % 2 :][:1] if brief else _MECHANISMS:
+            delta = _DELTA if mechanism == "gaussian" else Fraction(0)
+            context = Context(domain=place, epsilon=epsilon, delta=delta, mechanism=mechanism)
+            seen = set[str]()  # queries that were tried under these terms
+            tables = _tables(place, np.random.default_rng(random_state))
+            for table in list(tables)[:1] if brief else tables:
+                where = f"In the {name} with {mechanism.capitalize()} noise, on {table}"
+                drive, noise = _Drive(algorithm, context), _Noise(random_state)
+                recorder.places["budget"] += 1  # a rule that is tried on the way
+                recorder.run("requests", where, drive.run, tables[table], noise)
+                if len(tables[table]) > _FEW_RECORDS:
+                    _try_queries(recorder, drive, where, seen, random_state)
+                if drive.finished and not brief:
+                    recorder.run("whole budget", where, _whole_budget, drive)
+                    recorder.run("estimate", where, _estimate, drive)
+                if table == next(iter(tables)) and not brief:
+                    recorder.run("next request", where, _pure, drive)
+                    if drive.finished:
+                        recorder.run("equal draws", where, _neighbours, drive, tables[table], noise)
+                    if drive.finished and algorithm.can_refit:
+                        if not algorithm.has_centers and recorder.run("support", where, _support, drive):
+                            recorder.run("refit", where, _refit, drive)
+                            recorder.run("weights", where, _weights, drive, refit_tolerance)
+                        if i == 0 and drive.is_registered and is_known(algorithm, ALGORITHMS):
+                            recorder.run("inference", where, _inference, drive)
     return recorder.report(raise_on_failure)
 
 
@@ -120,15 +124,17 @@ def _tables(domain: Domain, rng: np.random.Generator) -> dict[str, Array]:
     }
 
 
-class _RecordedNoise:
-    """Simulated noise that remembers what was drawn, and what came out."""
+class _Noise:
+    """Simulated noise that remembers what was drawn and what came out.
+
+    After an earlier one it gives the same noisy answers, whatever the totals are: what neighbours may have in common.
+    """
 
     simulated = True
 
-    def __init__(self, seed: int) -> None:
-        self._noise: Noise = SimulatedNoise(np.random.default_rng(seed))
-        self.draws: list[tuple[str, int, float]] = []
-        self.answers: list[list[int]] = []
+    def __init__(self, seed: int, *, earlier: _Noise | None = None) -> None:
+        self._noise, self._earlier = SimulatedNoise(np.random.default_rng(seed)), earlier
+        self.drawn: list[tuple[tuple[str, int, float], list[int]]] = []
 
     def laplace(self, totals: Sequence[int], scale: float) -> list[int]:
         return self._add("laplace", totals, scale)
@@ -137,23 +143,13 @@ class _RecordedNoise:
         return self._add("gaussian", totals, scale)
 
     def _add(self, law: str, totals: Sequence[int], scale: float) -> list[int]:
-        self.draws.append((law, len(totals), scale))
-        self.answers.append(getattr(self._noise, law)(totals, scale))
-        return self.answers[-1]
-
-
-class _ReplayedNoise(_RecordedNoise):
-    """Gives the noisy answers of an earlier run, whatever the totals are: what neighbours may have in common."""
-
-    def __init__(self, earlier: _RecordedNoise) -> None:
-        self._left = list(zip(earlier.draws, earlier.answers, strict=True))[::-1]
-        self._n_drawn = 0
-
-    def _add(self, law: str, totals: Sequence[int], scale: float) -> list[int]:
-        self._n_drawn += 1
-        draw, noisy = self._left.pop() if self._left else (None, [])
-        if draw != (law, len(totals), scale):
-            raise Broken(f"draw {self._n_drawn} of noise is another one, in number, size or scale", check="equal draws")
+        n, draw = len(self.drawn), (law, len(totals), scale)
+        if self._earlier is None:
+            noisy: list[int] = getattr(self._noise, law)(totals, scale)
+        else:
+            before, noisy = self._earlier.drawn[n] if n < len(self._earlier.drawn) else (None, [])
+            require(before == draw, f"draw {n + 1} of noise is another one, in number, size or scale")
+        self.drawn.append((draw, noisy))
         return noisy
 
 
@@ -171,41 +167,43 @@ class _Drive:
         """Ask and answer until the algorithm is done, or breaks a rule."""
         curator = Curator(open_source(table, self.context.domain), self.context)
         spent = Fraction(0)
-        while (request := self.ask(len(self.rounds))) is not None:
+        while (request := self.ask(len(self.rounds), self.algorithm, self.rounds)) is not None:
             n = len(self.rounds) + 1
             self._check(request, n, spent)
             spent += request.share
             self.requests.append(request)
-            bounds = described_bounds(request.query.sensitivity(self.context.domain))
+            before = described_bounds(request.query, self.context.domain)
             self.rounds.append(curator.answer(request, noise))
-            require(
-                described_bounds(request.query.sensitivity(self.context.domain)) == bounds,
-                f"the sensitivity of the query of round {n} is another one after records were read. It may depend "
-                "on the fields of the query and on the domain alone.",
-                check="purity",
-            )
+            changed = f"the sensitivity of the query of round {n} is another one after records were read. "
+            hint = "It may depend on the fields of the query and on the domain alone."
+            require(described_bounds(request.query, self.context.domain) == before, changed + hint, check="purity")
             require(n < _MOST_ROUNDS, f"next_request still asks after {n} rounds. Return None when it is done.")
         self.finished = True
 
-    def ask(self, n: int, *, algorithm: Algorithm | None = None, rounds: Sequence[Round] | None = None) -> Any:
+    def ask(self, n: int, algorithm: Algorithm, rounds: Sequence[Round]) -> Any:
         """The request after n rounds, of this algorithm or of a copy, from these rounds or from equal ones."""
-        given = tuple((self.rounds if rounds is None else rounds)[:n])
-        return (algorithm or self.algorithm).next_request(self.context, given, _generator_after(n))
+        return algorithm.next_request(self.context, tuple(rounds[:n]), np.random.default_rng([_SEED, n]))
 
     def estimate(self) -> Array:
         return self.algorithm.estimate(self.context, tuple(self.rounds))
 
+    def support(self, n: int = _N_POINTS) -> Array:
+        return self.algorithm.support(self.context, tuple(self.rounds), n, np.random.default_rng([_SEED, 0]))
+
+    def refit(self, points: Array, weights: Array) -> Array:
+        rng = np.random.default_rng([_SEED, 1])
+        return self.algorithm.refit(self.context, tuple(self.rounds), points, weights, rng)
+
     @property
     def transcript(self) -> Transcript:
         """What a release would have returned."""
-        return Transcript(
-            context=self.context, algorithm=self.algorithm.to_json(), rounds=tuple(self.rounds), simulated=True
-        )
+        rounds, algorithm = tuple(self.rounds), self.algorithm.to_json()
+        return Transcript(context=self.context, algorithm=algorithm, rounds=rounds, simulated=True)
 
     @property
     def is_registered(self) -> bool:
         """Whether another process could read every query of the transcript."""
-        return all(is_registered(answered.query, QUERIES) for answered in self.rounds)
+        return all(is_known(answered.query, QUERIES) for answered in self.rounds)
 
     def _check(self, request: object, n: int, spent: Fraction) -> None:
         if not isinstance(request, Request):
@@ -214,68 +212,25 @@ class _Drive:
         d, n_columns = self.context.domain.n_columns, request.query.n_columns
         require(n_columns == d, f"round {n} asks a query over {n_columns} columns in a domain of {d}.")
         names = request.query.sensitivity(self.context.domain).names
-        require(
-            set(request.split) == set(names),
-            f"round {n} splits its share over {sorted(request.split)}, but the blocks of its query are "
-            f"{list(names)}. Name each block once.",
-        )
-        require(
-            spent + request.share <= 1,
-            f"round {n} asks for a share of {request.share} after {spent} was spent, more than the whole budget. "
-            "Let the shares of all rounds add up to 1.",
-            check="budget",
-        )
+        splits = f"round {n} splits its share over {sorted(request.split)}"
+        hint = f"{splits}, but the blocks of its query are {list(names)}. Name each block once."
+        require(set(request.split) == set(names), hint)
+        asks = f"round {n} asks for a share of {request.share} after {spent} was spent, more than the whole budget."
+        require(spent + request.share <= 1, f"{asks} Let the shares of all rounds add up to 1.", check="budget")
         parts = sum(request.split.values())
         hint = f"the blocks of round {n} get {parts} of its share. Let the parts add up to 1."
         require(parts <= 1, hint, check="budget")
 
 
-def _generator_after(n: int) -> np.random.Generator:
-    """A fresh generator for the request after n rounds: the same one whenever it is asked for."""
-    return np.random.default_rng([17, n])
-
-
-class _Terms:
-    """The checks under one domain and mechanism; queries that were seen before are not tried again."""
-
-    def __init__(self, recorder: Recorder, algorithm: Algorithm, context: Context, where: str, seed: int) -> None:
-        self.recorder, self.algorithm, self.context, self.where, self.seed = recorder, algorithm, context, where, seed
-        self.seen: set[str] = set()
-
-    def go_through(self, refit_tolerance: float, *, with_inference: bool) -> None:
-        """Drive the algorithm on every table and try what follows from it."""
-        given = _tables(self.context.domain, np.random.default_rng(self.seed))
-        for i, (name, table) in enumerate(given.items()):
-            drive, noise = self.drive(name, table)
-            where = f"{self.where}, on {name}"
-            if drive.finished:
-                self.recorder.run("whole budget", where, _whole_budget, drive)
-                self.recorder.run("estimate", where, _estimate, drive)
-            if i == 0:
-                self.recorder.run("next request", where, _pure, drive)
-                if drive.finished:
-                    self.recorder.run("equal draws", where, _neighbours, drive, table, noise)
-                    _try_refit(self.recorder, drive, where, tolerance=refit_tolerance, with_inference=with_inference)
-
-    def drive(self, name: str, table: Array) -> tuple[_Drive, _RecordedNoise]:
-        """One run, with the checks of every query that it asks for the first time."""
-        drive, noise = _Drive(self.algorithm, self.context), _RecordedNoise(self.seed)
-        where = f"{self.where}, on {name}"
-        self.recorder.places["budget"] += 1  # a rule that is tried on the way
-        self.recorder.run("requests", where, drive.run, table, noise)
-        if len(table) > _FEW_RECORDS:
-            self._queries(drive, where)
-        return drive, noise
-
-    def _queries(self, drive: _Drive, where: str) -> None:
-        every = np.linspace(1, len(drive.requests), min(len(drive.requests), _MOST_QUERIES)).astype(int)
-        for n in sorted({int(n) for n in every}):
-            request = drive.requests[n - 1]
-            key = _described(request)
-            if key not in self.seen:
-                self.seen.add(key)
-                place, query = f"{where}, round {n}", request.query
-                try_query(self.recorder, query, self.context.domain, place, split=request.split, random_state=self.seed)
+def _try_queries(recorder: Recorder, drive: _Drive, where: str, seen: set[str], random_state: int) -> None:
+    """The checks of every query that was not seen before."""
+    every = np.linspace(1, len(drive.requests), min(len(drive.requests), _MOST_QUERIES)).astype(int)
+    for n in np.unique(every):
+        request = drive.requests[n - 1]
+        if (key := _described(request)) not in seen:
+            seen.add(key)
+            query, domain, place = request.query, drive.context.domain, f"{where}, round {n}"
+            try_query(recorder, query, domain, place, split=request.split, random_state=random_state)
 
 
 def _whole_budget(drive: _Drive) -> None:
@@ -292,11 +247,8 @@ def _estimate(drive: _Drive) -> None:
     answer = drive.estimate()
     ok = isinstance(answer, np.ndarray) and answer.dtype.kind in "fi"
     require(ok, f"estimate gives a {type(answer).__name__}: give a NumPy array of numbers.")
-    require(
-        np.isfinite(answer).all(),
-        "estimate is NaN or infinite. Noisy counts can be zero or negative: keep divisors away from zero "
-        "(np.maximum(count, 1)), and say something where there is no signal.",
-    )
+    hint = "keep divisors away from zero (np.maximum(count, 1)), and say something where there is no signal."
+    require(np.isfinite(answer).all(), f"estimate is NaN or infinite. Noisy counts can be zero or negative: {hint}")
     hint = "estimate gives something else when it is called again. It may use the context and rounds alone."
     require(np.array_equal(answer, drive.estimate()), hint)
     inside = not drive.algorithm.has_centers or drive.context.domain.contains(answer).all()
@@ -305,30 +257,28 @@ def _estimate(drive: _Drive) -> None:
 
 def _pure(drive: _Drive) -> None:
     """Ask again for every round: in another order, of copies, and from rounds that went through JSON."""
+    own, rounds = drive.algorithm, drive.rounds
     expected = [_described(request) for request in drive.requests] + ([_described(None)] if drive.finished else [])
     hint = (
         "Everything it decides by must come from its arguments and its own fields; keep nothing between calls, and "
         "draw from the generator that it is given alone."
     )
-    as_read: Sequence[Round] = drive.rounds
+    read = algorithm_from_json if is_known(own, ALGORITHMS) else type(own).from_json
+    reread = read(json.loads(json.dumps(own.to_json(), allow_nan=False)))
     if drive.is_registered:
-        as_read = Transcript.from_json(json.loads(json.dumps(drive.transcript.to_json()))).rounds
-    reread = read_back(drive.algorithm, ALGORITHMS, algorithm_from_json)
-    ways: dict[str, tuple[Algorithm, Sequence[Round]]] = {
-        "again, in another order": (drive.algorithm, drive.rounds),
-        "of a copy": (copy.deepcopy(drive.algorithm), drive.rounds),
-        "of the algorithm that was read back from its JSON": (reread, as_read),
-    }
-    for way, (algorithm, rounds) in ways.items():
+        rounds = list(Transcript.from_json(json.loads(json.dumps(drive.transcript.to_json()))).rounds)
+    for way, algorithm, given in (
+        ("again, in another order", own, drive.rounds),
+        ("of a copy", copy.deepcopy(own), drive.rounds),
+        ("of the algorithm that was read back from its JSON", reread, rounds),
+    ):
         for n in reversed(range(len(expected))):
-            require(
-                _described(drive.ask(n, algorithm=algorithm, rounds=rounds)) == expected[n],
-                f"asked {way}, next_request gives something else for round {n + 1}, with the same rounds and an "
-                f"equal generator. {hint}",
-            )
+            same = _described(drive.ask(n, algorithm, given)) == expected[n]
+            what = f"next_request gives something else for round {n + 1}, with the same rounds and an equal generator."
+            require(same, f"asked {way}, {what} {hint}")
 
 
-def _neighbours(drive: _Drive, table: Array, noise: _RecordedNoise) -> None:
+def _neighbours(drive: _Drive, table: Array, noise: _Noise) -> None:
     """What an observer sees must be the same for tables that gave the same noisy answers."""
     corner = drive.context.domain.from_unit(np.full((1, table.shape[1]), -1.0))
     hint = (
@@ -342,7 +292,7 @@ def _neighbours(drive: _Drive, table: Array, noise: _RecordedNoise) -> None:
     for name, other in others.items():
         again = _Drive(drive.algorithm, drive.context)
         try:
-            again.run(other, _ReplayedNoise(noise))
+            again.run(other, _Noise(0, earlier=noise))
         except Broken as broken:
             raise Broken(f"{name} and the same noisy answers, {broken}. {hint}") from None
         same = list(map(_described, again.requests)) == list(map(_described, drive.requests))
@@ -365,20 +315,6 @@ def _described(request: Request | None) -> str:
     return json.dumps([request.query.to_json(), str(request.share), split], sort_keys=True)
 
 
-# ---- the noiseless twin: where records may lie, and what the algorithm answers on weighted points ----
-
-
-def _try_refit(recorder: Recorder, drive: _Drive, where: str, *, tolerance: float, with_inference: bool) -> None:
-    """Try what an algorithm offers beyond asking; nothing, if it offers nothing."""
-    if not drive.algorithm.can_refit:
-        return
-    if not drive.algorithm.has_centers and recorder.run("support", where, _support, drive):
-        recorder.run("refit", where, _refit, drive)
-        recorder.run("weights", where, _weights, drive, tolerance)
-    if with_inference and drive.is_registered and is_registered(drive.algorithm, ALGORITHMS):
-        recorder.run("inference", where, _inference, drive)
-
-
 def _seen(drive: _Drive) -> dict[str, Any]:
     """Everything that an algorithm says after a run, by a name for messages."""
     algorithm, context, rounds = drive.algorithm, drive.context, tuple(drive.rounds)
@@ -387,77 +323,58 @@ def _seen(drive: _Drive) -> dict[str, Any]:
     if algorithm.can_refit and not algorithm.has_centers:
         rng = np.random.default_rng(5)
         points = context.domain.clip(rng.uniform(-1, 1, (_N_POINTS, context.domain.n_columns)))
-        answer = _answer(drive, points, rng.random(_N_POINTS))
-        seen |= {
-            "the support": _points(drive),
-            "refit": answer,
-            "in_user_units": algorithm.in_user_units(context, answer),
-            "pseudo_records": algorithm.pseudo_records,
-        }
+        answer = drive.refit(points, rng.random(_N_POINTS))
+        seen |= {"the support": drive.support(), "refit": answer}
+        seen |= {"in_user_units": algorithm.in_user_units(context, answer), "pseudo_records": algorithm.pseudo_records}
     return seen
-
-
-def _points(drive: _Drive, n: int = _N_POINTS) -> Array:
-    return drive.algorithm.support(drive.context, tuple(drive.rounds), n, _generator_after(0))
-
-
-def _answer(drive: _Drive, points: Array, weights: Array) -> Array:
-    return drive.algorithm.refit(drive.context, tuple(drive.rounds), points.copy(), weights.copy(), _generator_after(1))
 
 
 def _support(drive: _Drive) -> None:
     domain = drive.context.domain
     for n in (_N_POINTS, 7):
-        points = _points(drive, n)
+        points = drive.support(n)
         hint = f"asked for {n} points, support gives {np.shape(points)}: give ({n}, {domain.n_columns})."
         require(isinstance(points, np.ndarray) and points.shape == (n, domain.n_columns), hint)
         inside = np.isfinite(points).all() and np.abs(domain.clip(points) - points).max() <= _OUTSIDE
         require(inside, "support leaves the domain. Return context.domain.clip(points).")
     hint = "support gives other points for an equal generator. Draw from the generator that it is given."
-    require(np.array_equal(_points(drive), _points(drive)), hint)
+    require(np.array_equal(drive.support(), drive.support()), hint)
     strength = drive.algorithm.pseudo_records
     hint = f"pseudo_records is {strength!r}: give a positive number; 3 to 30 suit most algorithms."
     require(np.isfinite(strength) and strength > 0, hint)
 
 
-def _weighted(drive: _Drive) -> tuple[Array, Array]:
-    return _points(drive), np.random.default_rng(3).gamma(0.5, size=_N_POINTS)
-
-
 def _refit(drive: _Drive) -> None:
-    own, (points, weights) = drive.estimate(), _weighted(drive)
+    own, points, weights = drive.estimate(), drive.support(), np.random.default_rng(3).gamma(0.5, size=_N_POINTS)
     cases = {
         "weighted points": (points, weights),
         "points of which half have no weight": (points, np.where(np.arange(_N_POINTS) % 2, weights, 0.0)),
         "a single point": (points[:1], np.ones(1)),
     }
     for name, (where, mass) in cases.items():
-        answer = _answer(drive, where, mass)
+        answer, again = (drive.refit(where.copy(), mass.copy()) for _ in range(2))
         hint = f"on {name}, refit has the shape {np.shape(answer)}, and estimate {own.shape}. Let them agree."
         require(isinstance(answer, np.ndarray) and answer.shape == own.shape, hint)
         require(np.isfinite(answer).all(), f"on {name}, refit is NaN or infinite. Keep divisors away from zero.")
-        same = np.array_equal(answer, _answer(drive, where, mass))
-        require(same, f"on {name}, refit gives something else for an equal generator.")
+        require(np.array_equal(answer, again), f"on {name}, refit gives something else for an equal generator.")
         ok = np.isfinite(drive.algorithm.in_user_units(drive.context, answer)).all()
         require(ok, f"on {name}, in_user_units makes of a finite answer one that is not.")
     given, mass = points.copy(), weights.copy()
-    drive.algorithm.refit(drive.context, tuple(drive.rounds), given, mass, _generator_after(1))
+    drive.refit(given, mass)
     same = np.array_equal(given, points) and np.array_equal(mass, weights)
     require(same, "refit changes the points or weights it is given. Work on copies.")
 
 
 def _weights(drive: _Drive, tolerance: float) -> None:
-    points, weights = _weighted(drive)
-    whole = _answer(drive, points, weights)
+    points, weights = drive.support(), np.random.default_rng(3).gamma(0.5, size=_N_POINTS)
+    whole = drive.refit(points.copy(), weights.copy())
     # Only some of the points: if all were split, an answer that forgets the weights would not move.
     pieces = np.where(np.arange(_N_POINTS) % 3 == 0, 2, 1)
-    halves = _answer(drive, np.repeat(points, pieces, axis=0), np.repeat(weights / pieces, pieces))
+    halves = drive.refit(np.repeat(points, pieces, axis=0), np.repeat(weights / pieces, pieces))
     moved = float(np.abs(whole - halves).max(initial=0.0))
-    require(
-        moved <= tolerance * max(1.0, float(np.abs(whole).max(initial=0.0))),
-        f"every third point in two, of half its weight each, moves the answer by {moved:.3g}. Use the weights in "
-        "every sum, mean and count: a point of weight 2 is two records.",
-    )
+    hint = "Use the weights in every sum, mean and count: a point of weight 2 is two records."
+    what = f"every third point in two, of half its weight each, moves the answer by {moved:.3g}."
+    require(moved <= tolerance * max(1.0, float(np.abs(whole).max(initial=0.0))), f"{what} {hint}")
 
 
 def _inference(drive: _Drive) -> None:
@@ -465,8 +382,6 @@ def _inference(drive: _Drive) -> None:
     own = refit(transcript, None)
     inferred = infer(transcript, "maxent", n_points=_INFERRED_POINTS, random_state=0, warn=False)
     answer = refit(transcript, inferred, random_state=0)
-    require(
-        np.shape(answer) == np.shape(own) and np.isfinite(answer).all(),
-        f"recoup.refit on inferred data has the shape {np.shape(answer)} (the algorithm's own answer: "
-        f"{np.shape(own)}), or is not finite.",
-    )
+    shapes = f"{np.shape(answer)} (the algorithm's own answer: {np.shape(own)})"
+    ok = np.shape(answer) == np.shape(own) and np.isfinite(answer).all()
+    require(ok, f"recoup.refit on inferred data has the shape {shapes}, or is not finite.")

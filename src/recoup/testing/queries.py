@@ -1,19 +1,22 @@
 """The contract of a query, tried in one domain on records that are most likely to break it.
 
-These are corners, vertices, poles, faces and the centre of the domain, and random ones, all on the grid of 2^-30, as
-the curator's are. From the best known of them a search climbs, along single columns, up the slope that these show, and
-in random directions, to the record whose contribution comes nearest to its bound. It is a search, not a proof: it can
-only find that a bound is too small.
+These are corners, vertices, poles, faces and the centre of the domain, and random ones, all on the curator's grid. From
+the best of them a search climbs, along single columns, up the slope that these show, and in random directions, to the
+record whose contribution comes nearest to its bound: it can find that a bound is too small, and prove nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import io
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,18 +29,9 @@ from recoup.kernels.fixed_point import DROPPED
 from recoup.privacy.mechanism import MECHANISMS, SENSITIVITY
 from recoup.queries import QUERIES, query_from_json
 from recoup.queries.base import MAX_SIZE, Array, Query, Sensitivity, sum_of_contributions
-from recoup.testing.report import (
-    Broken,
-    Recorder,
-    Report,
-    check_frozen,
-    check_json,
-    check_protocol,
-    listening,
-    read_back,
-    require,
-)
+from recoup.testing.report import Recorder, Report, check_frozen, check_json, check_protocol, require
 
+Split: TypeAlias = Mapping[str, Fraction] | None  # how a request divides its share over blocks; none: equally
 QUERY_NAMES = ("type_name", "size", "n_columns", "sensitivity", "contribution", "integer_total", "to_json", "from_json")
 # The curator's factors leave 2^-40 of room for rounding; half of that is for the contribution, half for the product.
 _ROOM = 2.0**-41
@@ -88,7 +82,11 @@ def check_query(
 def named_domains(domain: Domain | Sequence[Domain] | None, n_columns: int) -> dict[str, Domain]:
     """The domains to go through, by a name for messages."""
     if domain is None:
-        return default_domains(n_columns)
+        # Every kind, with bounds that are not symmetric, and balls that are wider than the unit one.
+        low, high = (tuple(np.linspace(*ends, n_columns)) for ends in ((-3.0, 1.0), (1.5, 7.0)))
+        wider = (L1Ball(low, high, radius=1.5), L2Ball(low, high, radius=1.25))
+        domains: dict[str, Domain] = {kind.__name__: kind(low, high) for kind in (Box, L1Ball, L2Ball)}
+        return domains | {f"{type(ball).__name__} of radius {ball.radius:g}": ball for ball in wider}
     given = [domain] if isinstance(domain, Domain) else list(domain)
     if not given or not all(isinstance(item, Domain) for item in given):
         raise ParameterError("domain must be a Box, L1Ball or L2Ball, a list of those, or none.")
@@ -97,26 +95,8 @@ def named_domains(domain: Domain | Sequence[Domain] | None, n_columns: int) -> d
     return {f"{name} (domain {i + 1})" if len(given) > 1 else name: d for i, (name, d) in enumerate(pairs)}
 
 
-def default_domains(n_columns: int) -> dict[str, Domain]:
-    """Every kind of domain, with bounds that are not symmetric, and balls that are wider than the unit one."""
-    low, high = (tuple(np.linspace(*ends, n_columns)) for ends in ((-3.0, 1.0), (1.5, 7.0)))
-    return {
-        "Box": Box(low, high),
-        "L1Ball": L1Ball(low, high),
-        "L2Ball": L2Ball(low, high),
-        "L1Ball of radius 1.5": L1Ball(low, high, radius=1.5),
-        "L2Ball of radius 1.25": L2Ball(low, high, radius=1.25),
-    }
-
-
 def try_query(
-    recorder: Recorder,
-    query: Query,
-    domain: Domain,
-    where: str,
-    *,
-    split: Mapping[str, Fraction] | None = None,
-    random_state: int = 0,
+    recorder: Recorder, query: Query, domain: Domain, where: str, *, random_state: int, split: Split = None
 ) -> None:
     """Try every rule of a query; later ones only where the earlier ones let them be tried."""
     trial = _Trial(query, domain, split, np.random.default_rng(random_state))
@@ -134,9 +114,7 @@ def try_query(
 class _Trial:
     """The rules of a query, each a method of its name, on the same records x."""
 
-    def __init__(
-        self, query: Query, domain: Domain, split: Mapping[str, Fraction] | None, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, query: Query, domain: Domain, split: Split, rng: np.random.Generator) -> None:
         self.query, self.domain, self.split, self.rng = query, domain, split, rng
         self.x = np.concatenate([_extreme_records(domain, rng), _random_records(domain, _N_RANDOM, rng)])
 
@@ -155,46 +133,37 @@ class _Trial:
         require(sum(sizes) == query.size, f"size is {query.size}, but the blocks of sensitivity have {sizes} values.")
         hint = f"two blocks have the same name: {names}. The split needs different ones."
         require(len(set(names)) == len(blocks), hint)
-        for block in blocks:
-            for name, bound in (("l1", block.l1), ("l2", block.l2)):
-                require(
-                    np.shape(bound) == (block.size,) and np.isfinite(bound).all() and (np.asarray(bound) > 0).all(),
-                    f"block {block.name!r} of {block.size} values has an {name} that is not as many positive "
-                    "numbers. recoup.custom.bounded_block makes them from one number.",
-                )
+        for block, name in itertools.product(blocks, ("l1", "l2")):
+            bound, what = np.asarray(getattr(block, name)), f"block {block.name!r} of {block.size} values has an {name}"
+            hint = "is not as many positive numbers. recoup.custom.bounded_block makes them from one number."
+            ok = bound.shape == (block.size,) and (np.isfinite(bound) & (bound > 0)).all()
+            require(ok, f"{what} that {hint}")
         for n in (len(self.x), 1, 0):
             rows = query.contribution(self.x[:n].copy())
             hint = f"contribution gives a {type(rows).__name__}: give a NumPy array, or a csr_array."
             require(isinstance(rows, np.ndarray) or (issparse(rows) and rows.format == "csr"), hint)
-            require(
-                rows.shape == (n, query.size),
-                f"contribution of {n} records has the shape {rows.shape}: it must be ({n}, {query.size}), also "
-                "for no record at all.",
-            )
+            hint = f"it must be ({n}, {query.size}), also for no record at all."
+            require(rows.shape == (n, query.size), f"contribution of {n} records has the shape {rows.shape}: {hint}")
 
     def json(self) -> None:
-        check_json(self.query, QUERIES, query_from_json)
-        again = read_back(self.query, QUERIES, query_from_json)
-        require(
-            _same(self.rows, again.contribution(self.x.copy())),
-            "read back from JSON, it contributes something else. Everything that contribution needs must be a "
-            "field and be written in full: numbers with .tolist(), not rounded, not as text of a few digits.",
-        )
+        again = check_json(self.query, QUERIES, query_from_json).contribution(self.x.copy())
+        what = "read back from JSON, it contributes something else. Everything that contribution needs must be a field"
+        hint = "and be written in full: numbers with .tolist(), not rounded, not as text of a few digits."
+        require(_same(self.rows, again), f"{what} {hint}")
 
     def silence(self) -> None:
-        records, ones = self.domain.fixed(self.x), np.ones(self.query.size)
-        calls: dict[str, Callable[[], object]] = {
-            "contribution": lambda: self.query.contribution(self.x.copy()),
-            "integer_total": lambda: self.query.integer_total(records, ones),
-        }
-        for name, call in calls.items():
-            with listening() as said:
-                call()
-            if said:
-                raise Broken(
-                    f"{name} says something on some records ({said[0]}). Handle the case before it warns (np.where, "
-                    "np.maximum), and take out the prints."
-                )
+        calls: dict[str, list[Any]] = {"contribution": [self.x.copy()]}
+        calls["integer_total"] = [self.domain.fixed(self.x), np.ones(self.query.size)]
+        for name, given in calls.items():
+            printed = io.StringIO()
+            hearing = contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed)
+            with warnings.catch_warnings(record=True) as caught, np.errstate(all="warn"), hearing[0], hearing[1]:
+                warnings.simplefilter("always")
+                getattr(self.query, name)(*given)
+            said = [f"{item.category.__name__}: {item.message}" for item in caught]
+            said += [f"printed: {text[:80]!r}" for text in [printed.getvalue().strip()] if text]
+            hint = "Handle the case before it warns (np.where, np.maximum), and take out the prints."
+            require(not said, f"{name} says something on some records ({''.join(said[:1])}). {hint}")
 
     def purity(self) -> None:
         query, before, given = self.query, self.x.copy(), self.x.copy()
@@ -209,23 +178,24 @@ class _Trial:
         require(same, f"contribution gives something else when it is called again with the same records. {hint}")
         same = _same(first, copy.deepcopy(query).contribution(before.copy()))
         require(same, f"a copy of the query contributes something else. {hint}")
-        bounds = [described_bounds(query.sensitivity(self.domain)) for _ in range(2)]
-        require(bounds[0] == bounds[1], f"sensitivity gives something else when it is called again. {hint}")
+        same = described_bounds(query, self.domain) == described_bounds(query, self.domain)
+        require(same, f"sensitivity gives something else when it is called again. {hint}")
 
     def one_by_one(self) -> None:
         x, rows, n = self.x, self.rows, len(self.x)
         order = np.random.default_rng(0).permutation(n)
+        single = order[:_N_SINGLE]
         hint = (
             "Nothing may be computed over the rows: no mean, no maximum, no len(x); the last bit counts, since it "
             "decides integers (x @ w depends on the number of rows: write (x[:, None, :] * w).sum(axis=2))."
         )
-        same = _same(rows[order], self.query.contribution(x[order].copy()))
-        require(same, f"in another order, the same records contribute something else. {hint}")
-        for i in order[:_N_SINGLE]:
-            same = _same(rows[[i]], self.query.contribution(x[[i]].copy()))
-            require(same, f"the record {_shown(x[i])} contributes something else alone than among {n}. {hint}")
-        same = _same(rows[: n // 2], self.query.contribution(x[: n // 2].copy()))
-        require(same, f"the same records contribute something else without the other half of them. {hint}")
+        cases: list[tuple[Any, str]] = [
+            (order, "in another order, the same records contribute something else"),
+            *(([i], f"the record {_shown(x[i])} contributes something else alone than among {n}") for i in single),
+            (np.arange(n // 2), "the same records contribute something else without the other half of them"),
+        ]
+        for chosen, what in cases:
+            require(_same(rows[chosen], self.query.contribution(x[chosen].copy())), f"{what}. {hint}")
         for n_rows in (8 * n, *(_BLOCKS if self.query.size <= _MANY_ROWS_SIZE else ())):
             many = np.tile(x, (n_rows // n + 1, 1))[-n_rows:]
             same = _same(rows, self.query.contribution(many)[-n:])
@@ -234,38 +204,35 @@ class _Trial:
     def finite(self) -> None:
         rows = self.rows
         ok = np.isfinite(rows).all(axis=1) if isinstance(rows, np.ndarray) else np.isfinite(rows.sum(axis=1))
-        if not np.isfinite(rows if isinstance(rows, np.ndarray) else rows.data).all():
-            raise Broken(_not_finite(self.x[np.flatnonzero(~np.asarray(ok).ravel())[0]]))
+        all_finite = np.isfinite(rows if isinstance(rows, np.ndarray) else rows.data).all()
+        require(all_finite, _not_finite(self.x[int(np.argmin(ok))]))
 
     def claims(self) -> None:
         for block, place in self.query.sensitivity(self.domain).parts():
             part = self.rows[:, place]
             values = part if isinstance(part, np.ndarray) else part.data
             sums = np.asarray(part.sum(axis=1)).ravel()
+            claims = f"block {block.name!r} claims that every record"
             if block.ones is not None:
                 worst = int(np.argmax(sums != block.ones))
-                require(
-                    ((values == 0) | (values == 1)).all() and (sums == block.ones).all(),
-                    f"block {block.name!r} claims that every record raises {block.ones} of its values by exactly 1, "
-                    f"but the record {_shown(self.x[worst])} adds up to {sums[worst]:g}. Leave out `ones`, or count.",
-                )
+                but = f"but the record {_shown(self.x[worst])} adds up to {sums[worst]:g}. Leave out `ones`, or count."
+                ok = ((values == 0) | (values == 1)).all() and (sums == block.ones).all()
+                require(ok, f"{claims} raises {block.ones} of its values by exactly 1, {but}")
             if block.total is not None:
                 off = np.abs(sums - block.total)
                 worst = int(off.argmax())
-                require(
-                    (off <= _TOTAL_TOLERANCE * max(1.0, abs(block.total))).all(),
-                    f"block {block.name!r} claims that every record's values add up to {block.total:g}, but those "
-                    f"of {_shown(self.x[worst])} add up to {sums[worst]:.6g}. Set `total` to none: inference "
-                    "takes the number of records from it.",
-                )
+                but = f"but those of {_shown(self.x[worst])} add up to {sums[worst]:.6g}."
+                hint = "Set `total` to none: inference takes the number of records from it."
+                ok = (off <= _TOTAL_TOLERANCE * max(1.0, abs(block.total))).all()
+                require(ok, f"{claims}'s values add up to {block.total:g}, {but} {hint}")
 
     def sensitivity(self) -> None:
         query, bounds = self.query, self.query.sensitivity(self.domain)
         worst = _worst_records(query, self.domain, bounds, self.x, self.rng)
         candidates = np.concatenate([worst, self.x])
         ratios = block_ratios(query.contribution(candidates.copy()), bounds)
-        if not np.isfinite(ratios).all():
-            raise Broken(_not_finite(candidates[np.flatnonzero(~np.isfinite(ratios).all(axis=1))[0]]), check="finite")
+        ok = np.isfinite(ratios).all(axis=1)
+        require(ok.all(), _not_finite(candidates[int(np.argmin(ok))]), check="finite")
         i, goal = np.unravel_index(int(ratios.argmax()), ratios.shape)
         require(ratios[i, goal] <= 1.0 + _ROOM, _beyond(candidates[i], bounds, int(goal), float(ratios[i, goal])))
         self._integers(worst, bounds)
@@ -273,40 +240,39 @@ class _Trial:
     def _integers(self, x: Array, bounds: Sensitivity) -> None:
         """What truly protects: the integers of one record against the integer sensitivity of its round."""
         for mechanism in MECHANISMS.values():
-            weights = mechanism.weights(self._shares(bounds), SENSITIVITY)
+            weights, norm = mechanism.weights(self._shares(bounds), SENSITIVITY), mechanism.norm
             factors = mechanism.factors(bounds, weights)
+            hint = f"Declare a larger l{norm}, and no `ones` for values that are not 0 or 1."
             for point in x:
                 rows = self.query.contribution(point[None].copy())
                 dense: Array = rows if isinstance(rows, np.ndarray) else rows.toarray()
                 total = np.asarray(np.trunc(dense[0] * factors), dtype=np.int64)
+                moves = f"with {mechanism.name} noise the record {_shown(point)} moves the integers of block"
                 for (block, place), weight in zip(bounds.parts(), weights, strict=True):
-                    require(
-                        sum(abs(int(v)) ** mechanism.norm for v in total[place]) <= weight**mechanism.norm,
-                        f"with {mechanism.name} noise the record {_shown(point)} moves the integers of block "
-                        f"{block.name!r} by more than the share of the sensitivity that they have. Declare a larger "
-                        f"l{mechanism.norm}, and no `ones` for values that are not 0 or 1.",
-                    )
+                    ok = sum(abs(int(v)) ** norm for v in total[place]) <= weight**norm
+                    more = "by more than the share of the sensitivity that they have."
+                    require(ok, f"{moves} {block.name!r} {more} {hint}")
 
     def integer_total(self) -> None:
         query, bounds, records = self.query, self.query.sensitivity(self.domain), self.domain.fixed(self.x)
         fix = "Let it return recoup.queries.base.sum_of_contributions(self, records, factors)."
         dropped = np.full_like(records[:1], DROPPED)
+        with_dropped = np.concatenate([dropped, records, dropped])
         n_times = _LONG_TABLE // len(records) + 1 if query.size <= _MANY_ROWS_SIZE else 2
+        repeated, times = np.tile(records, (n_times, 1)), f"{n_times} times"
         for mechanism in MECHANISMS.values():
             factors = mechanism.factors(bounds, mechanism.weights(self._shares(bounds), SENSITIVITY))
             total = query.integer_total(records, factors)
             ok = isinstance(total, np.ndarray) and total.dtype == np.int64 and total.shape == (query.size,)
-            expected = sum_of_contributions(query, records, factors)
             require(ok, f"integer_total must give {query.size} 64-bit integers.")
-            same = np.array_equal(total, expected)
-            require(same, f"integer_total is not the sum of the contributions, each rounded toward zero. {fix}")
-            parts = [query.integer_total(part, factors) for part in (records[:7], records[7:])]
-            same = np.array_equal(total, parts[0] + parts[1])
-            require(same, f"the totals of two parts of a table do not add up to the table's. {fix}")
-            same = np.array_equal(query.integer_total(np.tile(records, (n_times, 1)), factors), n_times * total)
-            require(same, f"the total of a table that is repeated {n_times} times is not {n_times} times its. {fix}")
-            same = np.array_equal(query.integer_total(np.concatenate([dropped, records, dropped]), factors), total)
-            require(same, f"a record with a missing value changes the total; it must contribute nothing. {fix}")
+            own, rest = sum_of_contributions(query, records, factors), query.integer_total(records[7:], factors)
+            for what, table, expected in (
+                ("integer_total is not the sum of the contributions, each rounded toward zero", records, own),
+                ("the totals of two parts of a table do not add up to the table's", records[:7], total - rest),
+                (f"the total of a table that is repeated {times} is not {times} its", repeated, n_times * total),
+                ("a record with a missing value changes the total; it must contribute nothing", with_dropped, total),
+            ):
+                require(np.array_equal(query.integer_total(table, factors), expected), f"{what}. {fix}")
 
     def _shares(self, bounds: Sensitivity) -> list[Fraction]:
         if self.split is not None and set(self.split) == set(bounds.names):
@@ -315,20 +281,17 @@ class _Trial:
 
 
 def _beyond(record: Array, bounds: Sensitivity, goal: int, ratio: float) -> str:
-    n_blocks = len(bounds.blocks)
-    block, norm = bounds.blocks[goal % n_blocks], 1 if goal < n_blocks else 2
+    norm, at = divmod(goal, len(bounds.blocks))
+    what = f"block {bounds.blocks[at].name!r}: the record {_shown(record)} contributes {ratio:.6g} times"
     rest = (
         ", so the noise would hide only a part of it. Declare a bound that holds for every record of the domain, at "
         f"least {ratio:.6g} times as large (a search cannot tell how much more), or clip the contribution to the bound "
         "that is declared."
     )
     if ratio < 1.0 + 1e-6:
-        rest = (
-            f" (too much by {ratio - 1:.2g}: rounding). Leave room for it: declare a bound that is larger by a factor "
-            "of 1 + 1e-9."
-        )
-    what = f"block {block.name!r}: the record {_shown(record)} contributes {ratio:.6g} times"
-    return f"{what} the declared l{norm} bound{rest}"
+        hint = "Leave room for it: declare a bound that is larger by a factor of 1 + 1e-9."
+        rest = f" (too much by {ratio - 1:.2g}: rounding). {hint}"
+    return f"{what} the declared l{norm + 1} bound{rest}"
 
 
 def _not_finite(record: Array) -> str:
@@ -346,16 +309,14 @@ def _same(a: Array | csr_array, b: Array | csr_array) -> bool:
     return bool((csr_array(a) != csr_array(b)).nnz == 0)
 
 
-def described_bounds(sensitivity: Sensitivity) -> str:
-    """Bounds as text, to the last bit."""
-    return json.dumps([[b.name, b.size, b.l1.tolist(), b.l2.tolist(), b.ones, b.total] for b in sensitivity.blocks])
+def described_bounds(query: Query, domain: Domain) -> str:
+    """The bounds that a query declares as text, to the last bit."""
+    blocks = query.sensitivity(domain).blocks
+    return json.dumps([[b.name, b.size, b.l1.tolist(), b.l2.tolist(), b.ones, b.total] for b in blocks])
 
 
 def _shown(record: Array) -> str:
     return "[" + ", ".join(f"{v:.6g}" for v in record[:6]) + (", ...]" if len(record) > 6 else "]")
-
-
-# ---- records, and the search for the one that comes nearest to a bound ----
 
 
 def _on_grid(domain: Domain, unit: Array) -> Array:
@@ -415,7 +376,12 @@ def _worst_records(
     fresh = _random_records(domain, each - len(best), rng)
     climbers = np.concatenate([np.concatenate([known[best[:, g]], fresh]) for g in range(n_goals)])
     goals = np.repeat(np.arange(n_goals), len(best) + len(fresh))
-    heights = _heights(query, climbers, sensitivity, goals)
+
+    def heights_of(x: Array, goals: NDArray[np.int64]) -> Array:
+        heights = block_ratios(query.contribution(x.copy()), sensitivity)[np.arange(len(x)), goals]
+        return np.where(np.isnan(heights), np.inf, heights)
+
+    heights = heights_of(climbers, goals)
     m, everyone = len(climbers), np.arange(len(climbers))
     steps, slopes = np.full(m, _FIRST_STEP), np.zeros((m, d))
     for _ in range(_STEPS):
@@ -424,7 +390,7 @@ def _worst_records(
         columns = np.arange(d) if d <= _MOST_COLUMNS_TRIED else rng.choice(d, _MOST_COLUMNS_TRIED, replace=False)
         moves = _moves(columns, slopes, rng)
         tried = _on_grid(domain, climbers[:, None] + steps[:, None, None] * moves)
-        reached = _heights(query, tried.reshape(-1, d), sensitivity, np.repeat(goals, moves.shape[1])).reshape(m, -1)
+        reached = heights_of(tried.reshape(-1, d), np.repeat(goals, moves.shape[1])).reshape(m, -1)
         ahead, back = reached[:, : len(columns)], reached[:, len(columns) : 2 * len(columns)]
         slopes[:, columns] = np.where(np.isfinite(ahead - back), ahead - back, 0.0)
         choice = reached.argmax(axis=1)
@@ -435,11 +401,6 @@ def _worst_records(
         steps = np.where(higher, np.minimum(steps * 1.5, _FIRST_STEP), steps * 0.5)
     winners = [np.flatnonzero(goals == g)[heights[goals == g].argmax()] for g in range(n_goals)]
     return climbers[winners]
-
-
-def _heights(query: Query, x: Array, sensitivity: Sensitivity, goals: NDArray[np.int64]) -> Array:
-    heights = block_ratios(query.contribution(x.copy()), sensitivity)[np.arange(len(x)), goals]
-    return np.where(np.isnan(heights), np.inf, heights)
 
 
 def _moves(columns: NDArray[np.int64], slopes: Array, rng: np.random.Generator) -> Array:

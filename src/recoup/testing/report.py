@@ -1,17 +1,12 @@
-"""The contract: its rules, the checks that queries and algorithms share, and what came of trying them.
-
-The same rule is tried in many places and reported once.
-"""
+"""The contract: its rules, the checks that queries and algorithms share, and what came of trying them, rule by rule."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import io
 import json
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,12 +96,11 @@ class Report:
         return tuple(check for check in self.checks if not check.passed)
 
     def __str__(self) -> str:
-        broken = self.failures
-        if not broken:
-            places = sum(check.n_places for check in self.checks)
-            return f"{self.subject} keeps its contract: {len(self.checks)} checks in {places} places."
-        parts = [f"{self.subject} breaks its contract in {len(broken)} of {len(self.checks)} checks."]
-        parts += [f"{check.name}: {check.rule}\n  {check.message}" for check in broken]
+        n, places = len(self.checks), sum(check.n_places for check in self.checks)
+        if self.passed:
+            return f"{self.subject} keeps its contract: {n} checks in {places} places."
+        parts = [f"{self.subject} breaks its contract in {len(self.failures)} of {n} checks."]
+        parts += [f"{check.name}: {check.rule}\n  {check.message}" for check in self.failures]
         return "\n\n".join(parts)
 
 
@@ -135,18 +129,16 @@ class Recorder:
 
     def report(self, raise_on_failure: bool) -> Report:
         """Put everything together, and raise if asked to."""
-        checks = tuple(self._check(name, rule) for name, rule in RULES.items() if name in self.places)
-        report = Report(subject=self.subject, checks=checks)
+        checks = []
+        for name in (name for name in RULES if name in self.places):
+            first, *others = self.broken.get(name, [""])
+            more = f" (So it is in {len(others)} more {'place' if len(others) == 1 else 'places'}.)" if others else ""
+            passed, n_places = name not in self.broken, self.places[name]
+            checks.append(Check(name=name, rule=RULES[name], passed=passed, n_places=n_places, message=first + more))
+        report = Report(subject=self.subject, checks=tuple(checks))
         if raise_on_failure and not report.passed:
             raise ContractViolation(report)
         return report
-
-    def _check(self, name: str, rule: str) -> Check:
-        messages = self.broken.get(name, [""])
-        others = len(messages) - 1
-        more = f" (So it is in {others} more {'place' if others == 1 else 'places'}.)" if others else ""
-        passed = name not in self.broken
-        return Check(name=name, rule=rule, passed=passed, n_places=self.places[name], message=messages[0] + more)
 
 
 def _place(error: Exception) -> str:
@@ -160,35 +152,12 @@ def _place(error: Exception) -> str:
     return name
 
 
-@contextlib.contextmanager
-def listening() -> Iterator[list[str]]:
-    """Collect what the code under test says: warnings, and what it prints."""
-    said: list[str] = []
-    out = io.StringIO()
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        np.errstate(all="warn"),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(out),
-    ):
-        warnings.simplefilter("always")
-        yield said
-    said += [f"{item.category.__name__}: {item.message}" for item in caught]
-    if out.getvalue().strip():
-        said.append(f"printed: {out.getvalue().strip()[:80]!r}")
-
-
-# ---- what queries and algorithms have in common: they are frozen values with a JSON and a registered name ----
-
-
 def check_protocol(value: object, names: tuple[str, ...], kind: str) -> None:
     """Every name that Recoup uses must be there."""
     missing = [name for name in names if not hasattr(value, name)]
-    require(
-        not missing,
-        f"{type(value).__name__} has no {', '.join(missing)}, so it is no {kind}. Add what is missing; a base "
-        f"class in recoup.custom (Simple{kind.capitalize()}) brings most of it.",
-    )
+    hint = f"a base class in recoup.custom (Simple{kind.capitalize()}) brings most of it."
+    what = f"{type(value).__name__} has no {', '.join(missing)}, so it is no {kind}."
+    require(not missing, f"{what} Add what is missing; {hint}")
     type_name = getattr(value, "type_name", None)
     hint = "type_name must be a text, the name under which transcripts know the class, such as 'my-median'."
     require(isinstance(type_name, str) and type_name, hint)
@@ -202,43 +171,32 @@ def check_frozen(value: object) -> None:
     held = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}  # type: ignore[arg-type]
     held |= getattr(value, "__dict__", {})
     for name, item in held.items():
-        require(
-            not (isinstance(item, np.ndarray) and item.flags.writeable),
-            f"the array {name!r} can be written to, so the value can change after it was asked. Keep a copy with "
-            "setflags(write=False), or derive from a base class in recoup.custom, which does it.",
-        )
+        what = f"the array {name!r} can be written to, so the value can change after it was asked."
+        hint = "Keep a copy with setflags(write=False), or derive from a base class in recoup.custom, which does it."
+        require(not (isinstance(item, np.ndarray) and item.flags.writeable), f"{what} {hint}")
         hint = f"{name!r} is a {type(item).__name__}, in which state can hide between calls. Use a tuple or an array."
         require(not isinstance(item, (list, dict, set, bytearray)), hint)
 
 
-def read_back(value: Any, registry: Mapping[str, type], read: Callable[[Any], Any]) -> Any:
-    """The value as another process would read it from a file; by its own class if the name is not registered."""
-    written = json.loads(json.dumps(value.to_json(), allow_nan=False))
-    return (read if is_registered(value, registry) else type(value).from_json)(written)
-
-
-def is_registered(value: Any, registry: Mapping[str, type]) -> bool:
+def is_known(value: Any, registry: Mapping[str, type]) -> bool:
     """Whether files may name its class."""
     return registry.get(value.type_name) is type(value)
 
 
-def check_json(value: Any, registry: Mapping[str, type], read: Callable[[Any], Any]) -> None:
-    """The value's description is JSON, names its type, and is read back as the same."""
+def check_json(value: Any, registry: Mapping[str, type], read: Callable[[Any], Any]) -> Any:
+    """The value's description is JSON, names its type, and is read back as the same, which is returned."""
     try:
         written = json.loads(json.dumps(value.to_json(), allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise Broken(
-            f"to_json gives something that is not JSON ({error}). Write arrays with .tolist() and numbers as int or "
-            "float, and let them be finite."
-        ) from None
+        hint = "Write arrays with .tolist() and numbers as int or float, and let them be finite."
+        raise Broken(f"to_json gives something that is not JSON ({error}). {hint}") from None
     hint = f'to_json must give a dict with "type": {value.type_name!r}, by which it is read back.'
     require(isinstance(written, dict) and written.get("type") == value.type_name, hint)
     name, taken = type(value).__name__, registry.get(value.type_name)
     why = "is not registered" if taken is None else f"has a type_name that is taken by {taken.__qualname__}"
-    require(
-        is_registered(value, registry),
-        f"{name} {why}, so its transcripts cannot be read. Call recoup.register({name}) below the class, in every "
-        "program that reads them.",
-    )
-    again = json.loads(json.dumps(read(written).to_json()))
-    require(again == written, "what from_json reads back has another to_json: a field is lost or changed on the way.")
+    hint = f"Call recoup.register({name}) below the class, in every program that reads them."
+    require(is_known(value, registry), f"{name} {why}, so its transcripts cannot be read. {hint}")
+    again = read(written)
+    same = json.loads(json.dumps(again.to_json())) == written
+    require(same, "what from_json reads back has another to_json: a field is lost or changed on the way.")
+    return again

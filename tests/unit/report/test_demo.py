@@ -40,16 +40,16 @@ def test_the_tables_have_the_sizes_of_their_models():
 @pytest.mark.slow
 def test_the_comparison_repeats_and_the_release_does_not(result):
     again = demo.compare(gaussian_blobs(n_records=600), seed=3, n_fits=2, methods=QUICK)
-    assert again.rows() == result.rows()
+    assert again.scores == result.scores
     assert not np.array_equal(again.release.cluster_centers_, result.release.cluster_centers_)
     assert not result.release.transcript_.simulated
     assert result.release.transcript_.epsilon_spent <= 1
 
 
 def test_the_lines_hold_every_method_and_both_references(result):
-    names = [name for name, _ in result.rows()]
-    assert names == [demo.NON_PRIVATE, *QUICK, demo.DATA_FREE]
-    assert all(score >= result.non_private * 0.999 for _, scores in result.rows() for score in scores)
+    assert list(result.scores) == [demo.NON_PRIVATE, *QUICK, demo.DATA_FREE]
+    least = result.scores[demo.NON_PRIVATE][0]
+    assert all(score >= least * 0.999 for scores in result.scores.values() for score in scores)
 
 
 def test_a_method_is_added_by_its_name():
@@ -57,9 +57,9 @@ def test_a_method_is_added_by_its_name():
         return np.tile((np.array(table.low) + np.array(table.high)) / 2, (table.n_clusters, 1))
 
     found = demo.compare(gaussian_blobs(n_records=300), n_fits=1, methods={"the middle": middle})
-    assert list(found.private) == ["the middle"]
+    assert list(found.scores) == [demo.NON_PRIVATE, "the middle", demo.DATA_FREE]
     unit = 2 * found.table.rows / np.array(found.table.high) - 1
-    assert found.private["the middle"][1.0] == pytest.approx((unit**2).sum())
+    assert dict(zip(demo.EPSILONS, found.scores["the middle"], strict=True))[1.0] == pytest.approx((unit**2).sum())
 
 
 def test_the_page_is_whole_and_asks_nobody_else(result):

@@ -53,7 +53,7 @@ def demo(
             {
                 "name": result.table.name,
                 "n_clusters": result.table.n_clusters,
-                "scores": dict(result.rows()),
+                "scores": dict(result.scores),
                 "released_score": result.released_score,
                 "privacy": result.release.transcript_.privacy,
             }
