@@ -130,18 +130,17 @@ def plot_rounds(ax: Any, transcript: Transcript, *, pair: tuple[int, int] = (0, 
     if transcript.algorithm.get("type") != KMeans.type_name:
         return _marked(_plot_cells(ax, transcript, pair), transcript.simulated)
     lines, names = np.stack([domain.from_unit(step) for step in _steps(transcript)]), domain.columns
+    i, j = _checked_pair(pair, domain.n_columns)
     if domain.n_columns == 1:
         rounds = np.arange(len(lines))
         ax.plot(lines[:, :, 0], rounds, color=GREY, linewidth=1.2, zorder=2)
         for t, kind, label in ((0, "start", "start, without data"), (-1, "last", "last iterate")):
             ax.scatter(lines[t, :, 0], np.full(lines.shape[1], rounds[t]), label=label, **_CENTER_STYLES[kind])
-        _label_axes(ax, 1, names)
+        _label_axes(ax, 1, names, pair)
         ax.set(ylabel="round", yticks=rounds)
     else:
-        i, j = _checked_pair(pair, domain.n_columns)
-        for k in range(lines.shape[1]):
-            path = "round by round" if k == 0 else None
-            ax.plot(lines[:, k, i], lines[:, k, j], color=BLUE, alpha=0.55, linewidth=1.2, zorder=2, label=path)
+        paths = ax.plot(lines[:, :, i], lines[:, :, j], color=BLUE, alpha=0.55, linewidth=1.2, zorder=2)
+        paths[0].set_label("round by round")
         between = lines[1:-1].reshape(-1, domain.n_columns)
         ax.scatter(between[:, i], between[:, j], s=12, color=BLUE, alpha=0.75, linewidths=0, zorder=3)
         plot_centers(ax, lines[0], columns=names, pair=pair, kind="start", label="start, without data")
@@ -164,11 +163,11 @@ def plot_before_after(ax: Any, transcript: Transcript, centers: ArrayLike, *, pa
 
 def _plot_cells(ax: Any, transcript: Transcript, pair: tuple[int, int]) -> Any:
     domain = transcript.context.domain
-    rounds = [(t, as_cells(r.query)) for t, r in enumerate(transcript.rounds, start=1)]
-    cells = [(t, query) for t, query in rounds if query is not None and query.n_cells > 1]
+    rounds = enumerate(transcript.rounds, start=1)
+    cells = [(t, query) for t, r in rounds if (query := as_cells(r.query)) and query.n_cells > 1]
     if not cells:
         raise ParameterError("no round of the transcript asks about cells.")
-    i, j = (0, 0) if domain.n_columns == 1 else _checked_pair(pair, domain.n_columns)
+    i, j = _checked_pair(pair, domain.n_columns)
     for place, (t, query) in enumerate(cells, start=1):
         centers = domain.from_unit(domain.clip(query.centers))
         heights = np.full(len(centers), t) if domain.n_columns == 1 else centers[:, j]
@@ -230,16 +229,13 @@ def plot_intervals(
     centers = np.asarray(centers, dtype=np.float64)
     around = np.stack([centers - intervals.center_low, intervals.center_high - centers])
     style = {"fmt": "none", "ecolor": RED, "elinewidth": 1.4, "capsize": 2.5, "zorder": 4}
+    single, (i, j) = centers.shape[1] == 1, _checked_pair(pair, centers.shape[1])
+    heights, upward = (np.arange(len(centers)), None) if single else (centers[:, j], around[:, :, j])
     label = f"{100 * intervals.level:g}% intervals"
-    if centers.shape[1] == 1:
-        rows = np.arange(len(centers))
-        ax.errorbar(centers[:, 0], rows, xerr=around[:, :, 0], label=label, **style)
-        _label_axes(ax, 1, columns)
-        ax.set(ylabel="cluster", yticks=rows)
-        return _marked(ax, simulated)
-    i, j = _checked_pair(pair, centers.shape[1])
-    ax.errorbar(centers[:, i], centers[:, j], xerr=around[:, :, i], yerr=around[:, :, j], label=label, **style)
+    ax.errorbar(centers[:, i], heights, xerr=around[:, :, i], yerr=upward, label=label, **style)
     _label_axes(ax, centers.shape[1], columns, pair)
+    if single:
+        ax.set(ylabel="cluster", yticks=heights)
     return _marked(ax, simulated)
 
 
@@ -257,8 +253,7 @@ def plot_residuals(ax: Any, transcript: Transcript, inferred: InferredDataset) -
     ax.axvline(ABSOLUTE_NOISE[transcript.context.mechanism][0], color="#555555", linewidth=1.0, linestyle=":", zorder=2)
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
-    ax.set_xlim(left=0.0)
-    ax.set_xlabel("mean misfit / noise scale")
+    ax.set(xlim=(0.0, None), xlabel="mean misfit / noise scale")
     return _marked(ax, transcript.simulated)
 
 
@@ -312,8 +307,8 @@ def _once(label: str, seen: set[str]) -> str | None:
 
 
 def _checked_pair(pair: tuple[int, int], n_columns: int) -> tuple[int, int]:
-    """Check that two columns exist."""
-    i, j = pair
+    """The two columns, which must exist; of a single one, it alone."""
+    i, j = pair if n_columns > 1 else (0, 0)
     if not (0 <= i < n_columns and 0 <= j < n_columns):
         raise ParameterError(f"pair={pair}: choose two of the columns 0 to {n_columns - 1}.", parameter="pair")
     return i, j
@@ -321,13 +316,11 @@ def _checked_pair(pair: tuple[int, int], n_columns: int) -> tuple[int, int]:
 
 def _coordinates(points: Array, pair: tuple[int, int]) -> tuple[Array, Array]:
     """Two columns of points; a single one lies along a line."""
-    if points.shape[1] == 1:
-        return points[:, 0], np.zeros(len(points))
     i, j = _checked_pair(pair, points.shape[1])
-    return points[:, i], points[:, j]
+    return points[:, i], points[:, j] if points.shape[1] > 1 else np.zeros(len(points))
 
 
-def _label_axes(ax: Any, n_columns: int, columns: Sequence[str] | None, pair: tuple[int, int] = (0, 1)) -> None:
+def _label_axes(ax: Any, n_columns: int, columns: Sequence[str] | None, pair: tuple[int, int]) -> None:
     """Name the axes by their columns; of a single column only the one that it lies along."""
     for set_label, j in zip((ax.set_xlabel, ax.set_ylabel), pair if n_columns > 1 else (0,), strict=False):
         # A dollar sign would start a formula.
@@ -337,9 +330,7 @@ def _label_axes(ax: Any, n_columns: int, columns: Sequence[str] | None, pair: tu
 def _marked(ax: Any, simulated: bool) -> Any:
     """The axes, marked once if simulated noise made what they show."""
     if simulated and not any(text.get_text() == NOT_PRIVATE for text in ax.texts):
-        style = {"facecolor": RED, "edgecolor": "none", "pad": 3.0}
-        ax.text(
-            0.5, 0.98, NOT_PRIVATE, transform=ax.transAxes, ha="center", va="top", color="white", fontsize=10,
-            fontweight="bold", zorder=10, bbox=style,
-        )  # fmt: skip
+        box = {"facecolor": RED, "edgecolor": "none", "pad": 3.0}
+        style = {"ha": "center", "va": "top", "color": "white", "fontsize": 10, "fontweight": "bold", "zorder": 10}
+        ax.text(0.5, 0.98, NOT_PRIVATE, transform=ax.transAxes, bbox=box, **style)
     return ax

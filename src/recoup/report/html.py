@@ -19,7 +19,6 @@ _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 # SVG writes these attributes in mixed case.
 _MIXED_CASE = {"viewbox": "viewBox", "preserveaspectratio": "preserveAspectRatio"}
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-MINUS = "\N{MINUS SIGN}"
 
 
 class Markup(str):
@@ -34,10 +33,13 @@ def element(name: str, /, *children: object, **attributes: object) -> Markup:
     `class_` is written `class`, other underscores become hyphens; true writes the bare name, false and none leave the
     attribute out.
     """
-    written = "".join(_attribute(key, value) for key, value in attributes.items())
-    if name in _VOID:
-        return Markup(f"<{name}{written}>")
-    return Markup(f"<{name}{written}>{join(*children)}</{name}>")
+    tag = name
+    for key, value in attributes.items():
+        if value is not None and value is not False:
+            written = key.rstrip("_").replace("_", "-")
+            tag += f" {_MIXED_CASE.get(written, written)}"
+            tag += "" if value is True else f'="{escape(str(value), quote=True)}"'
+    return Markup(f"<{tag}>" if name in _VOID else f"<{tag}>{join(*children)}</{name}>")
 
 
 def join(*children: object) -> Markup:
@@ -49,14 +51,6 @@ def join(*children: object) -> Markup:
         return child if isinstance(child, Markup) else "" if child is None else escape(str(child), quote=True)
 
     return Markup("".join(map(written, children)))
-
-
-def _attribute(key: str, value: object) -> str:
-    if value is None or value is False:
-        return ""
-    name = key.rstrip("_").replace("_", "-")
-    name = _MIXED_CASE.get(name, name)
-    return f" {name}" if value is True else f' {name}="{escape(str(value), quote=True)}"'
 
 
 # ---- documents and their parts ----
@@ -78,10 +72,10 @@ def document(title: str, *children: object) -> str:
     return f'<!doctype html>\n<html lang="en">\n<head>{head}</head>\n<body>{body}</body>\n</html>\n'
 
 
-def heading(eyebrow: str, title: str, lead: object, *children: object) -> Markup:
+def heading(eyebrow: str, title: str, lead: object, *children: object, banner: Markup | None = None) -> Markup:
     """What a document begins with."""
     words = element("p", eyebrow, class_="eyebrow"), element("h1", title), element("p", lead, class_="lead")
-    return element("header", *words, *children, class_="hero")
+    return element("header", banner, *words, *children, class_="hero")
 
 
 def picture(name: str, png: bytes, caption: object = None) -> Markup:
@@ -132,8 +126,8 @@ def track(*marks: Markup, class_: str = "") -> Markup:
 def band(kind: str, start: float, stop: float) -> Markup:
     """A stretch of a track, in parts of its width."""
     start, stop = (min(max(end, 0.0), 1.0) for end in (start, stop))
-    width = max(stop - start, 0.0)
-    return element("span", class_=f"band {kind}", style=f"left:{100 * start:.2f}%;width:{100 * width:.2f}%")
+    style = f"left:{100 * start:.2f}%;width:{100 * max(stop - start, 0.0):.2f}%"
+    return element("span", class_=f"band {kind}", style=style)
 
 
 def mark(kind: str, at: float) -> Markup:
@@ -156,7 +150,7 @@ def scale_row(name: str, what: str | None, value: object, marks: Sequence[Markup
 def line_chart(
     lines: Sequence[Sequence[tuple[float, float]]],
     *,
-    band_between: Sequence[tuple[float, float, float]] | None = None,
+    band_between: Sequence[tuple[float, float, float]] = (),
     points: Sequence[tuple[float, float, str]] = (),
     x_labels: Sequence[tuple[float, str]],
     y_labels: Sequence[tuple[float, str]],
@@ -169,33 +163,25 @@ def line_chart(
     A band is given as x, lower and upper end; points as x, y and a class. Two labels along the bottom stay inside.
     """
 
-    def height(place: float) -> str:
-        return f"{100 * (1 - place):.2f}"
-
     def places(line: Sequence[tuple[float, float]]) -> str:
-        return " ".join(f"{100 * x:.2f},{height(y)}" for x, y in line)
+        return " ".join(f"{100 * x:.2f},{100 * (1 - y):.2f}" for x, y in line)
 
-    shapes = []
-    if band_between:
-        upper = [(x, high) for x, _, high in band_between]
-        lower = [(x, low) for x, low, _ in reversed(band_between)]
-        shapes.append(element("polygon", class_="area", points=places([*upper, *lower])))
-    shapes += [element("line", class_="grid", x1=0, x2=100, y1=height(at), y2=height(at)) for at, _ in y_labels]
+    def beside(kind: str, *words: object) -> Markup:
+        return element("div", *words, class_=kind, aria_hidden="true")
+
+    around = [(x, high) for x, _, high in band_between] + [(x, low) for x, low, _ in reversed(band_between)]
+    shapes = [element("polygon", class_="area", points=places(around))] if around else []
+    heights = [f"{100 * (1 - place):.2f}" for place, _ in y_labels]
+    shapes += [element("line", class_="grid", x1=0, x2=100, y1=height, y2=height) for height in heights]
     shapes += [element("polyline", class_=f"line line-{i % 4}", points=places(line)) for i, line in enumerate(lines)]
     frame = element("svg", *shapes, viewbox="0 0 100 100", preserveaspectratio="none", aria_hidden="true")
-    dots = [
-        element("span", class_=f"dot {kind}".strip(), style=f"left:{100 * x:.2f}%;bottom:{100 * y:.2f}%")
-        for x, y, kind in points
-    ]
+    at = [(f"dot {kind}".strip(), f"left:{100 * x:.2f}%;bottom:{100 * y:.2f}%") for x, y, kind in points]
+    dots = [element("span", class_=kind, style=place) for kind, place in at]
     left = [element("span", text, style=f"bottom:{100 * place:.2f}%") for place, text in y_labels]
     below = [element("span", text, style=f"left:{100 * place:.2f}%") for place, text in x_labels]
-    parts = [
-        element("div", y_title, class_="y-title", aria_hidden="true"),
-        element("div", *left, class_="y-axis", aria_hidden="true"),
-        element("div", frame, *dots, class_="frame"),
-        element("div", *below, class_="x-axis ends" if len(below) == 2 else "x-axis", aria_hidden="true"),
-        element("div", x_title, class_="x-title", aria_hidden="true"),
-    ]
+    across = beside("x-axis ends" if len(below) == 2 else "x-axis", *below), beside("x-title", x_title)
+    upward = beside("y-title", y_title), beside("y-axis", *left)
+    parts = *upward, element("div", frame, *dots, class_="frame"), *across
     return element("div", *parts, class_="chart", role="img", aria_label=label)
 
 
@@ -235,7 +221,7 @@ def figure(value: float, digits: int = 3) -> str:
 
 
 def _signed(text: str) -> str:
-    return MINUS + text[1:] if text.startswith("-") else text
+    return "\N{MINUS SIGN}" + text[1:] if text.startswith("-") else text
 
 
 def counted(n: int, thing: str) -> str:

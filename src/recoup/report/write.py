@@ -19,13 +19,12 @@ from recoup._files import write_whole
 from recoup.algorithms.base import ImportedAlgorithm
 from recoup.algorithms.registry import algorithm_from_json, described
 from recoup.errors import ParameterError
-from recoup.inference.evidence import privacy_of, releases_behind
+from recoup.inference.evidence import privacy_of
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import judge
 from recoup.queries.base import Array
-from recoup.report.html import Markup, count, counted, element, folded, join, section, template_file, terms
-from recoup.report.result import Json, population_of, result_of
-from recoup.report.sections import answer, clusters, fit, picture, privacy
+from recoup.report.html import Markup, count, counted, element, folded, heading, join, section, template_file, terms
+from recoup.report.sections import Json, answer, clusters, fit, picture, privacy
 from recoup.transcript.transcript import Transcript
 from recoup.version import __version__
 
@@ -143,88 +142,59 @@ def report_content(
             "not belong together."
         )
     spending = privacy.budget_content(transcript, inferred)
-    promise = privacy.content(
-        privacy_of(transcript, inferred),
-        n_records=transcript.context.n_records,
-        lost=spending["lost"],
-        n_releases=releases_behind(transcript, inferred),
-        clusters=clustered,
-    )
-    if clustered and fitted is not None:
-        result = result_of(transcript, fitted, inferred, level=level, random_state=seed)
-        data = result.population if inferred is None else inferred
-        n_clusters, n_records, has_label, name = len(result.centers), float(result.sizes.sum()), False, None
-        about = {
-            "map": picture.content(result, random_state=seed),
-            "choice": clusters.choice_content(result, level=level, random_state=seed),
-            "profiles": clusters.content(result),
-            "centers": clusters.centers_content(result),
-        }
-    else:
-        data = population_of(transcript, random_state=seed) if inferred is None else inferred
-        algorithm = algorithm_from_json(transcript.algorithm)
-        n_clusters, n_records, has_label, level = None, data.n_records, algorithm.has_label, None
-        name = algorithm.name if isinstance(algorithm, ImportedAlgorithm) else None
-        about = dict.fromkeys(("map", "choice", "profiles", "centers"))
-        about["answer"] = answer.content(transcript, fitted, inferred, seed=seed)
-    variable = "centers" if clustered else None if fitted is None else "answer"
+    statement, n_records = privacy_of(transcript, inferred), transcript.context.n_records
+    promise = privacy.content(statement, n_records=n_records, budget=spending, clusters=clustered)
     kind, method = str(transcript.algorithm.get("type")), "none" if inferred is None else inferred.method
+    summary: Json = {"n_clusters": None, "n_columns": n_columns, "n_records": None, "n_rounds": len(transcript.rounds)}
+    summary |= {"algorithm": described(kind) or kind, "method": _METHODS.get(method, method)}
+    about: dict[str, Json | None] = dict.fromkeys(("map", "choice", "profiles", "centers"))
+    variable, has_label = None if fitted is None else "answer", False
+    if clustered and fitted is not None:
+        result, variable = answer.result_of(transcript, fitted, inferred, level=level, seed=seed), "centers"
+        data = result.population if inferred is None else inferred
+        summary |= {"n_clusters": len(result.centers), "n_records": float(result.sizes.sum())}
+        summary["method"] = _CLUSTER_METHODS.get(method, method)
+        about["map"] = picture.content(result, random_state=seed)
+        about["choice"] = clusters.choice_content(result, level=level, random_state=seed)
+        about["profiles"] = clusters.content(result)
+        about["centers"] = clusters.centers_content(result)
+    else:
+        data = answer.population_of(transcript, seed) if inferred is None else inferred
+        algorithm = algorithm_from_json(transcript.algorithm)
+        summary["n_records"], has_label, level = data.n_records, algorithm.has_label, None
+        if isinstance(algorithm, ImportedAlgorithm):
+            summary["algorithm"] = algorithm.name
+        about["answer"] = answer.content(transcript, fitted, inferred, seed=seed)
     judged = judge(transcript, inferred, fitted if clustered else None)
     records = None if judged.records is None else judged.records.to_json()
-    return {
-        "format": "recoup-report",
-        "title": title or _title(n_clusters, n_columns, private=promise["private"], has_label=has_label),
-        "private": promise["private"],
-        "version": __version__,
-        "verdict": judged.to_json() | {"records": records, "rests_on": judged.rests_on},
-        "summary": {
-            "n_clusters": n_clusters,
-            "n_columns": n_columns,
-            "n_records": n_records,
-            "n_rounds": len(transcript.rounds),
-            "algorithm": name or described(kind) or kind,
-            "method": (_METHODS if n_clusters is None else _CLUSTER_METHODS).get(method, method),
-        },
-        "privacy": promise,
-        "budget": spending,
-        **about,
-        "fit": fit.content(transcript, data),
-        "reproduce": _reproduce(transcript, inferred, answer=variable, level=level, seed=seed, exact=exact),
-    }
+    about["fit"] = fit.content(transcript, data)
+    again: Json = {"joint": spending["n_others"] > 0, "answer": variable, "level": level, "seed": seed, "exact": exact}
+    about["reproduce"] = _reproduce(transcript, method, **again)
+    verdict = judged.to_json() | {"records": records, "rests_on": judged.rests_on}
+    return _page(title, promise, summary, has_label, verdict=verdict, budget=spending, **about)
 
 
-def model_content(
-    privacy_statement: Mapping[str, Any], fitted: Array, *, algorithm: str, title: str | None = None
-) -> Json:
+def model_content(statement: Mapping[str, Any], fitted: Array, *, algorithm: str, title: str | None = None) -> Json:
     """What can be said where only centres were released: the keys of `report_content`, most of them none."""
-    promise = privacy.content(privacy_statement)
+    promise = privacy.content(statement)
     bounds = promise["bounds"]
-    return {
-        "format": "recoup-report",
-        "title": title or _title(len(fitted), len(bounds), private=promise["private"]),
-        "private": promise["private"],
-        "version": __version__,
-        "verdict": None,
-        "summary": {
-            "n_clusters": len(fitted),
-            "n_columns": len(bounds),
-            "n_records": None,
-            "n_rounds": None,
-            "algorithm": algorithm,
-            "method": "none: only the centres were released, and there is no transcript to infer from",
-        },
-        "privacy": promise,
-        "centers": clusters.model_centers(fitted, bounds),
-        **dict.fromkeys(("budget", "map", "choice", "profiles", "fit", "reproduce")),
-    }
+    summary: Json = {"n_clusters": len(fitted), "n_columns": len(bounds), "n_records": None, "n_rounds": None}
+    method = "none: only the centres were released, and there is no transcript to infer from"
+    summary |= {"algorithm": algorithm, "method": method}
+    parts: Json = dict.fromkeys(("verdict", "budget", "map", "choice", "profiles", "fit", "reproduce"))
+    return _page(title, promise, summary, False, **parts, centers=clusters.model_centers(fitted, bounds))
 
 
-def _title(n_clusters: int | None, n_columns: int, *, private: bool, has_label: bool = False) -> str:
-    """What the page is called where nobody named it."""
-    if n_clusters is not None:
-        return f"{counted(n_clusters, 'private cluster' if private else 'cluster')} in {counted(n_columns, 'column')}"
-    about = f"{counted(n_columns - has_label, 'column')}{' and a label' * has_label}"
-    return f"{'Private answers' if private else 'Answers'} about {about}"
+def _page(title: str | None, promise: Json, summary: Json, has_label: bool, **parts: Json | None) -> Json:
+    """The content of any page; what it is about is its title where nobody gave it one."""
+    private, n_clusters, n_columns = promise["private"], summary["n_clusters"], summary["n_columns"]
+    if not title and n_clusters is not None:
+        title = f"{counted(n_clusters, 'private cluster' if private else 'cluster')} in {counted(n_columns, 'column')}"
+    elif not title:
+        about = f"{counted(n_columns - has_label, 'column')}{' and a label' * has_label}"
+        title = f"{'Private answers' if private else 'Answers'} about {about}"
+    head = {"format": "recoup-report", "title": title, "private": private, "version": __version__}
+    return head | {"verdict": parts.pop("verdict"), "summary": summary, "privacy": promise} | parts
 
 
 def without_picture(content: Mapping[str, Any]) -> Json:
@@ -233,37 +203,27 @@ def without_picture(content: Mapping[str, Any]) -> Json:
 
 
 def _reproduce(
-    transcript: Transcript,
-    inferred: InferredDataset | None,
-    *,
-    answer: str | None,
-    level: float | None,
-    seed: int,
-    exact: bool,
+    transcript: Transcript, method: str, *, joint: bool, answer: str | None, level: float | None, seed: int, exact: bool
 ) -> Json:
     """Versions, the transcript's checksum, and the lines that make the page again; `answer` is a variable in them."""
-    method = "none" if inferred is None else inferred.method
     seeded = "" if method == "consistency" else f", random_state={seed}"
     read, option = f'inferred = recoup.infer(transcript, "{method}"{seeded})', f"--method {method}"
-    if inferred is None:
+    if method == "none":
         read = "inferred = None  # the algorithm's own answer"
-    joint = releases_behind(transcript, inferred) > 1
+    note = "Inference had a seed of its own; these lines give its result again up to its harmless randomness."
+    if answer == "centers":
+        note = "The centres were fitted with a seed of their own; these lines give them again up to the harmless "
+        note += "randomness of inference."
+    if exact:
+        note = "These lines give the same numbers again."
     if joint:
         # Which files the others are in is not known here.
         read, option = 'inferred = recoup.InferredDataset.load("inferred.parquet")', "--inferred inferred.parquet"
+        note = "The inferred data was made from several transcripts: these lines read it from the file that it was "
+        note += "saved to."
     lines = ["import recoup", "", 'transcript = recoup.Transcript.load("transcript.json")', read]
     if answer is not None:
         lines.append(f"{answer} = recoup.refit(transcript, inferred, random_state={seed})")
-    if joint:
-        note = "The inferred data was made from several transcripts: these lines read it from the file that it was "
-        note += "saved to."
-    elif exact:
-        note = "These lines give the same numbers again."
-    elif answer == "centers":
-        note = "The centres were fitted with a seed of their own; these lines give them again up to the harmless "
-        note += "randomness of inference."
-    else:
-        note = "Inference had a seed of its own; these lines give its result again up to its harmless randomness."
     intervals = " --no-intervals" if level is None else "" if level == _USUAL_LEVEL else f" --level {level:g}"
     return {
         "report_version": __version__,
@@ -285,16 +245,12 @@ def _reproduce_html(again: Json) -> Markup:
         ("released with", f"Recoup {again['transcript_version']}"),
         ("this page", f"Recoup {again['report_version']}, seed {again['seed']}"),
     ]
-    return section(
-        "reproduce",
-        "How to reproduce",
-        join("The page needs the transcript and no records. ", again["note"]),
-        element("h3", "On the command line"),
-        element("pre", element("code", again["command"]), tabindex="0"),
-        element("h3", "In Python"),
-        element("pre", element("code", again["python"]), tabindex="0"),
-        terms(rows, class_="numbers wide"),
-    )
+    lines = [
+        (element("h3", where), element("pre", element("code", again[key]), tabindex="0"))
+        for where, key in (("On the command line", "command"), ("In Python", "python"))
+    ]
+    lead = f"The page needs the transcript and no records. {again['note']}"
+    return section("reproduce", "How to reproduce", lead, lines, terms(rows, class_="numbers wide"))
 
 
 # Anchor, name in the menu, and the HTML of what the content has under these keys; nothing where the first has none.
@@ -347,10 +303,9 @@ def _hero(content: Json) -> Markup:
     if numbers["delta"] != "0":
         tiles.append(("delta", numbers["delta"]))
     for thing in ("cluster", "record", "column", "round"):
-        n = glance[f"n_{thing}s"]
-        if n is not None:
-            about = ("records, about", count(n)) if thing == "record" else (thing if n == 1 else f"{thing}s", n)
-            tiles.append(about)
+        if (n := glance[f"n_{thing}s"]) is not None:
+            named = thing if n == 1 else f"{thing}s"
+            tiles.append(("records, about", count(n)) if thing == "record" else (named, n))
     lead = _LEADS[numbers["noise"]].format(some="" if privacy["n_releases"] == 1 else ", among them some")
     made = ["Released by ", glance["algorithm"], ". "], ["Read by ", glance["method"], "."]
     banner = None
@@ -358,33 +313,25 @@ def _hero(content: Json) -> Markup:
         # Of noise that is not Recoup's own: it cannot be overlooked, by eye or ear.
         warning = element("strong", privacy["warning"]["title"]), element("p", privacy["warning"]["text"])
         banner = element("div", *warning, class_="banner", role="alert")
-    return element(
-        "header",
-        banner,
-        element("p", "Recoup report", class_="eyebrow"),
-        element("h1", content["title"]),
-        element("p", lead, class_="lead"),
-        _verdict_html(content["verdict"]),
+    promise = privacy["words"][0], " ", element("a", "The promise in full", href="#privacy")
+    parts = [
+        None if content["verdict"] is None else _verdict_html(content["verdict"]),
         terms(tiles, class_="tiles"),
-        element("p", privacy["words"][0], " ", element("a", "The promise in full", href="#privacy"), class_="callout"),
+        element("p", *promise, class_="callout"),
         element("p", [(element("strong", by), *what) for by, *what in made], class_="soft"),
-        class_="hero",
-    )
+    ]
+    return heading("Recoup report", content["title"], lead, *parts, banner=banner)
 
 
-def _verdict_html(judged: Json | None) -> Markup | None:
+def _verdict_html(judged: Json) -> Markup:
     """The verdict as a callout that cannot be overlooked where it is doubtful, by eye or ear."""
-    if judged is None:
-        return None
-    rests_on, notes = element("p", judged["rests_on"]), None
-    if judged["notes"]:
-        items = [element("li", note["sentence"]) for note in judged["notes"]]
-        notes = folded("What else was seen", element("ul", items))
+    rests_on, notes = element("p", judged["rests_on"]), [element("li", note["sentence"]) for note in judged["notes"]]
+    more = folded("What else was seen", element("ul", notes)) if notes else None
     if judged["status"] == "good":
-        return element("div", element("p", judged["sentence"]), rests_on, notes, class_="callout verdict")
+        return element("div", element("p", judged["sentence"]), rests_on, more, class_="callout verdict")
     sentences = [reason["sentence"] for reason in judged["reasons"]]
     if len(sentences) > _MOST_REASONS:
         sentences[_MOST_REASONS:] = [f"and {len(sentences) - _MOST_REASONS} more"]
     reasons = element("ul", [element("li", sentence) for sentence in sentences])
     strong = element("strong", "Doubtful: the released answers speak against this result")
-    return element("div", strong, reasons, rests_on, notes, class_="callout verdict doubtful", role="alert")
+    return element("div", strong, reasons, rests_on, more, class_="callout verdict doubtful", role="alert")

@@ -15,8 +15,8 @@ from recoup._random import seed_for
 from recoup.cli import output as out
 from recoup.inference.intervals import intervals
 from recoup.inference.judge import Doubts, doubts_of
-from recoup.report.result import result_of
 from recoup.report.sections import clusters
+from recoup.report.sections.answer import result_of
 
 GIVEN = ("-k", "4", "--epsilon", "2", "--bounds", "a=0:10,b=0:10")
 

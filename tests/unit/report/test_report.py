@@ -17,8 +17,8 @@ from recoup.domain import Box
 from recoup.errors import ParameterError
 from recoup.maxent.sizes import Clusters, WeightedPoints
 from recoup.report.html import count, element, figure, in_units, share
-from recoup.report.result import Result, Shown, result_of
 from recoup.report.sections import clusters, fit, picture, privacy
+from recoup.report.sections.answer import Result, result_of
 from recoup.report.sections.picture import evenly_chosen, matched, positions, shades
 from recoup.report.sections.privacy import best_guess
 from recoup.report.write import model_content, render, report_content, without_picture, write_report
@@ -228,7 +228,7 @@ def test_the_steps_end_at_the_result_and_follow_the_iterates():
     assert [step["round"] for step in content["steps"]] == [1, 2, 3, 4, 5]
     last = unpacked(content["before"], 2)
     expected = matched(domain.to_unit(refit(transcript)), domain.to_unit(model.cluster_centers_))
-    np.testing.assert_allclose(last * 2 - 1, expected[result.shown.clusters], atol=1e-4)
+    np.testing.assert_allclose(last * 2 - 1, expected[result.shown_clusters], atol=1e-4)
     asked = unpacked(content["steps"][2]["asked"]["points"], 2)
     np.testing.assert_allclose(asked * 2 - 1, transcript.rounds[2].query.centers, atol=1e-4)
     assert 0 < content["gain"]["ratio"] <= 1
@@ -264,7 +264,8 @@ def test_profiles_of_data_that_is_known():
         intervals=None,
         sizes=Clusters(unit, WeightedPoints(context.domain.to_unit(points), weights)).sizes,
         cells=np.array([1, 1, 1, 0]),
-        shown=Shown(np.array([0, 1]), np.array([1, 0])),
+        shown_columns=np.array([0, 1]),
+        shown_clusters=np.array([1, 0]),
     )
     content = clusters.content(result)
     large, small = content["clusters"]

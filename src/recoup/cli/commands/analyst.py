@@ -94,7 +94,8 @@ def infer(
         named.append(None if values[-1] is None else named_answer(item, values[-1], inferred))
         answers.append({"transcript": str(path), "algorithm": str(item.algorithm.get("type")), "answer": None})
         if values[-1] is not None and named[-1] is not None:
-            answers[-1] |= {"answer": values[-1].tolist(), **named[-1].to_json()}
+            rows, heads, _, note = named[-1]
+            answers[-1] |= {"answer": values[-1].tolist(), "rows": rows, "columns": heads, "note": note}
     centers = None if first is None else values[first]
     columns = column_names(released[0].context.domain)
     diagnostics = {} if inferred.diagnostics is None else inferred.diagnostics.to_json()

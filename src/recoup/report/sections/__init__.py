@@ -1,4 +1,5 @@
-"""The sections of a report. A section is one file: its content, as JSON, and the HTML that shows it.
+"""A section is one file: its `content`, as JSON, of what was released and inferred, and the `html` that shows it."""
 
-`content` takes what was released and inferred; `html` takes that content.
-"""
+from typing import Any
+
+Json = dict[str, Any]

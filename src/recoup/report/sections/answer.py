@@ -1,30 +1,129 @@
-"""The answer of an algorithm without clusters, as rows with names: for the page, the terminal and JSON alike.
+"""What was found, put together once for all sections: any answer as rows with names, and a clustering with its data.
 
-A mixture, a regression, components, an algorithm of a user's own, or rounds that were made elsewhere.
+The picture and the profiles need data with a spread. Maximum-entropy data has one; the data of the sampler and of the
+consistency step mostly sits on the centres of cells, so for them, and for a last iterate without any inference, the
+maximum-entropy data of the same transcript stands in. The page says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recoup.algorithms.base import ImportedAlgorithm, column_names
 from recoup.algorithms.registry import algorithm_from_json
-from recoup.errors import TranscriptFormatError
+from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.inference.evidence import evidence_of, reasons_against
+from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset, refit
+from recoup.inference.intervals import Intervals, intervals
 from recoup.maxent.measure import weighted_quantile
-from recoup.maxent.sizes import WeightedPoints
+from recoup.maxent.sizes import Clusters, WeightedPoints
 from recoup.queries.base import Array
 from recoup.report.html import Markup, element, figure, folded, section, table
-from recoup.report.result import Json, mean_and_deviation
+from recoup.report.sections import Json
 from recoup.transcript.transcript import Transcript
 
-_MOST_ROWS, _MOST_COLUMNS = 200, 80  # more would neither be read nor fit into a page
+_POPULATION_POINTS = 6_000
+# More would neither be read nor fit into a page: the columns and clusters that matter most are shown.
+_MOST_COLUMNS, _MOST_CLUSTERS = 40, 100
+_MOST_ANSWER_ROWS, _MOST_ANSWER_COLUMNS = 200, 80
 
 
+# ---- a clustering ----
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Result:
+    """A clustering with what is needed to speak about it.
+
+    Centres are in the user's units; `population` has a spread: the inferred data that they were refitted on, or
+    maximum-entropy data of the same transcript; `cells` is the cluster of each of its points. Which columns and
+    clusters the page shows, by index, are most often all of them.
+    """
+
+    transcript: Transcript
+    centers: Array
+    inferred: InferredDataset | None
+    population: InferredDataset
+    intervals: Intervals | None
+    sizes: Array
+    cells: NDArray[np.int64]
+    shown_columns: NDArray[np.int64]
+    shown_clusters: NDArray[np.int64]
+
+    @property
+    def method(self) -> str:
+        """How the transcript was read; "none" for a last iterate."""
+        return "none" if self.inferred is None else self.inferred.method
+
+    @property
+    def columns(self) -> list[str]:
+        """A name for each column."""
+        return column_names(self.transcript.context.domain)
+
+    @property
+    def spans(self) -> Array:
+        """The width of each column's bounds."""
+        domain = self.transcript.context.domain
+        return np.asarray(np.array(domain.high) - np.array(domain.low))
+
+    def interval(self, k: int, j: int | None = None) -> tuple[float | None, float | None]:
+        """The ends of a cluster's interval in a column, or of its size; none where it is withheld: JSON has no NaN."""
+        sure = self.intervals
+        if sure is None:
+            return None, None
+        ends = (sure.size_low[k], sure.size_high[k]) if j is None else (sure.center_low[k, j], sure.center_high[k, j])
+        low, high = (float(end) if np.isfinite(end) else None for end in ends)
+        return low, high
+
+
+def population_of(transcript: Transcript, seed: Any) -> InferredDataset:
+    """Maximum-entropy data of a transcript, large enough to look at."""
+    return infer(transcript, "maxent", random_state=seed, n_points=_POPULATION_POINTS, warn=False)
+
+
+def result_of(
+    transcript: Transcript, centers: Array, inferred: InferredDataset | None, *, level: float | None, seed: Any = 0
+) -> Result:
+    """Put a clustering together; a last iterate has no intervals, and neither has a level of none."""
+    domain = transcript.context.domain
+    centers = np.asarray(centers, dtype=np.float64)
+    if centers.ndim != 2 or centers.shape[1] != domain.n_columns or not len(centers):
+        raise ParameterError(f"centers has shape {centers.shape}: give (K, {domain.n_columns}) centres.")
+    population = inferred
+    if population is None or population.method != "maxent":
+        population = population_of(transcript, seed)
+    sure = None
+    if level is not None and inferred is not None:
+        sure = intervals(transcript, inferred, centers, level=level, random_state=seed)
+    unit, sized = domain.to_unit(centers), population if inferred is None else inferred
+    sizes = Clusters(unit, WeightedPoints(domain.to_unit(sized.points), sized.weights)).sizes
+    weight = np.maximum(sizes, 0.0) + 1e-9
+    spread = np.average((unit - np.average(unit, axis=0, weights=weight)) ** 2, axis=0, weights=weight)
+    return Result(
+        transcript=transcript,
+        centers=centers,
+        inferred=inferred,
+        population=population,
+        intervals=sure,
+        sizes=sizes,
+        cells=Clusters(unit, WeightedPoints(domain.to_unit(population.points), population.weights)).labels,
+        shown_columns=np.sort(np.argsort(-spread, kind="stable")[:_MOST_COLUMNS]).astype(np.int64),
+        shown_clusters=np.argsort(-sizes, kind="stable")[:_MOST_CLUSTERS].astype(np.int64),
+    )
+
+
+def spread_of(values: Array, weights: Array, *levels: float) -> list[float]:
+    """The mean of weighted values, their standard deviation, and their quantiles at these levels."""
+    mean = float(np.average(values, weights=weights))
+    deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
+    return [mean, deviation, *(weighted_quantile(values, weights, level) for level in levels)]
+
+
+# ---- any answer ----
 def has_clusters(transcript: Transcript) -> bool:
     """Whether a transcript's answer is centres; one of an algorithm that is unknown here counts as such."""
     try:
@@ -56,10 +155,6 @@ class NamedAnswer(NamedTuple):
     values: Array
     note: str
 
-    def to_json(self) -> Json:
-        """Names and note; the values go their own way."""
-        return {"rows": self.rows, "columns": self.columns, "note": self.note}
-
 
 def named_answer(transcript: Transcript, answer: Array, inferred: InferredDataset | None) -> NamedAnswer:
     """Name the rows and columns of what `refit` returned.
@@ -84,27 +179,23 @@ def named_answer(transcript: Transcript, answer: Array, inferred: InferredDatase
 def inferred_in_short(inferred: InferredDataset, columns: list[str]) -> tuple[list[str], list[list[str]]]:
     """Header and rows of a table that says where inferred data lies, column by column, where there is no answer."""
     header = ["column", "mean", "deviation", "10%", "median", "90%"]
-    rows = []
-    for name, values in zip(columns, inferred.points.T, strict=True):
-        quantiles = [weighted_quantile(values, inferred.weights, level) for level in (0.1, 0.5, 0.9)]
-        numbers = (*mean_and_deviation(values, inferred.weights), *quantiles)
-        rows.append([name, *(f"{value:.6g}" for value in numbers)])
-    return header, rows
+    spreads = [spread_of(values, inferred.weights, 0.1, 0.5, 0.9) for values in inferred.points.T]
+    return header, [[name, *(f"{v:.6g}" for v in spread)] for name, spread in zip(columns, spreads, strict=True)]
 
 
-def content(
-    transcript: Transcript, answer: Array | None, inferred: InferredDataset | None, *, seed: int
-) -> Json | None:
+def content(transcript: Transcript, answer: Array | None, inferred: InferredDataset | None, seed: int) -> Json | None:
     """The answer as a table, as far as a page can show it; before inference too, where there was some."""
     if answer is None:
         return None
     named = named_answer(transcript, answer, inferred)
-    before, lead = None, "As released, without inference."
+    before: list[Any] = [None] * len(named.rows)
+    lead = "As released, without inference."
     if inferred is not None:
         own = np.asarray(refit(transcript, None, random_state=seed), dtype=np.float64)
-        before = own.reshape(named.values.shape) if own.shape == np.shape(answer) else None
+        if own.shape == np.shape(answer):
+            before = own.reshape(named.values.shape)[:, :_MOST_ANSWER_COLUMNS].tolist()
         lead = " ".join(["Of the algorithm without noise, on the inferred data.", *warnings_of(transcript)])
-    shown = named.values[:_MOST_ROWS, :_MOST_COLUMNS]
+    shown = named.values[:_MOST_ANSWER_ROWS, :_MOST_ANSWER_COLUMNS]
     (n_rows, n_columns), (all_rows, all_columns) = shown.shape, named.values.shape
     cut = f"Shown are {n_rows} of {all_rows} rows, and {n_columns} of {all_columns} columns."
     return {
@@ -113,12 +204,8 @@ def content(
         "shape": list(np.shape(answer)),
         "columns": named.columns[:n_columns],
         "rows": [
-            {
-                "label": named.rows[i],
-                "values": shown[i].tolist(),
-                "before": None if before is None else before[i, :n_columns].tolist(),
-            }
-            for i in range(n_rows)
+            {"label": label, "values": values, "before": earlier}
+            for label, values, earlier in zip(named.rows, shown.tolist(), before, strict=False)
         ],
     }
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from recoup.inference.choose import range_for, suggest_clusters
 from recoup.inference.judge import doubts_of
-from recoup.maxent.measure import weighted_quantile
 from recoup.queries.base import Array
 from recoup.report import html as h
-from recoup.report.result import Json, Result, mean_and_deviation
+from recoup.report.sections import Json
+from recoup.report.sections.answer import Result, spread_of
 
 # In standard deviations of the whole: from where on a centre counts as different, and as very different.
 _DIFFERENT, _VERY_DIFFERENT = 0.5, 1.25
@@ -21,11 +21,11 @@ _MOST_ROWS_IN_ALL = 1_200  # of all clusters together, so that a page stays read
 
 def content(result: Result) -> Json:
     """The clusters, largest first and labelled as `predict` does, and the whole that they are compared with."""
-    whole = [_whole(result, int(j)) for j in result.shown.columns]
-    n_rows = min(_MOST_ROWS, max(3, _MOST_ROWS_IN_ALL // len(result.shown.clusters)))
+    whole = [_whole(result, int(j)) for j in result.shown_columns]
+    n_rows = min(_MOST_ROWS, max(3, _MOST_ROWS_IN_ALL // len(result.shown_clusters)))
     # Without inferred data the maximum-entropy data says which cells belong to which centre.
     doubts = doubts_of(result.transcript, result.centers, result.population).noise
-    rows = {int(k): _rows(result, int(k), whole) for k in result.shown.clusters}
+    rows = {int(k): _rows(result, int(k), whole) for k in result.shown_clusters}
     for of, *of_clusters in zip(whole, *rows.values(), strict=True):
         # Wide enough for the band and the interval of every cluster.
         ends = [row[name] for row in of_clusters for name in ("q10", "q90", "low", "high") if row[name] is not None]
@@ -46,30 +46,22 @@ def _whole(result: Result, j: int) -> Json:
     """One column of all records."""
     column, weights = result.population.points[:, j], result.population.weights
     centers, domain = result.centers[:, j], result.transcript.context.domain
-    low, q10, q90, high = (weighted_quantile(column, weights, level) for level in (0.01, 0.1, 0.9, 0.99))
-    mean, deviation = mean_and_deviation(column, weights)
+    mean, deviation, low, q10, q90, high = spread_of(column, weights, 0.01, 0.1, 0.9, 0.99)
     axis = [min(low, float(centers.min())), max(high, float(centers.max()))]
-    return {
-        "column": result.columns[j],
-        "mean": mean,
-        "deviation": deviation,
-        "q10": q10,
-        "q90": q90,
-        "axis": axis if axis[0] < axis[1] else [domain.low[j], domain.high[j]],
-        "span": float(result.spans[j]),
-    }
+    if axis[0] >= axis[1]:
+        axis = [domain.low[j], domain.high[j]]
+    spread = {"mean": mean, "deviation": deviation, "q10": q10, "q90": q90}
+    return {"column": result.columns[j], **spread, "axis": axis, "span": float(result.spans[j])}
 
 
 def _rows(result: Result, k: int, whole: list[Json]) -> list[Json]:
     """Each column of a cluster against the whole."""
     inside, rows = result.cells == k, []
     weights = result.population.weights[inside]
-    for j, of in zip(result.shown.columns, whole, strict=True):
+    for j, of in zip(result.shown_columns, whole, strict=True):
         column, center = result.population.points[inside, j], float(result.centers[k, j])
-        deviation, q10, q90 = 0.0, center, center
-        if weights.sum() > 0:
-            deviation = mean_and_deviation(column, weights)[1]
-            q10, q90 = weighted_quantile(column, weights, 0.1), weighted_quantile(column, weights, 0.9)
+        empty = weights.sum() <= 0
+        _, deviation, q10, q90 = (0.0, 0.0, center, center) if empty else spread_of(column, weights, 0.1, 0.9)
         low, high = result.interval(k, int(j))
         difference = (center - of["mean"]) / of["deviation"] if of["deviation"] > 0 else 0.0
         # A difference that the interval does not bear out is not one to tell colleagues about.
@@ -88,15 +80,20 @@ def _rows(result: Result, k: int, whole: list[Json]) -> list[Json]:
 def _cluster(result: Result, k: int, rows: list[Json], whole: list[Json], n_rows: int, doubted: bool) -> Json:
     size, total = float(result.sizes[k]), max(float(result.sizes.sum()), 1e-9)
     low, high = result.interval(k)
-    cluster = {"label": k, "size": size, "size_low": low, "size_high": high, "share": size / total}
-    cluster["doubtful"] = doubted
-    by_difference = sorted(rows, key=lambda row: -abs(row["difference"]))
-    traits = [row for row in by_difference if row["trait"]][:_MOST_TRAITS]
-    sentence = _sentence(cluster, traits, whole, len(result.centers))
-    return cluster | {"sentence": sentence, "rows": by_difference[:n_rows] if len(rows) > n_rows else rows}
+    cluster: Json = {"label": k, "size": size, "size_low": low, "size_high": high}
+    cluster |= {"share": size / total, "doubtful": doubted}
+    by_difference = sorted(zip(rows, whole, strict=True), key=lambda pair: -abs(pair[0]["difference"]))
+    traits = [
+        f"{row['column']} is {row['trait']} ({h.in_units(row['center'], of['span'])} against "
+        f"{h.in_units(of['mean'], of['span'])} overall)"
+        for row, of in by_difference
+        if row["trait"]
+    ]
+    cluster["sentence"] = _sentence(cluster, traits[:_MOST_TRAITS], len(result.centers))
+    return cluster | {"rows": [row for row, _ in by_difference[:n_rows]] if len(rows) > n_rows else rows}
 
 
-def _sentence(cluster: Json, traits: list[Json], whole: list[Json], n_clusters: int) -> str:
+def _sentence(cluster: Json, traits: list[str], n_clusters: int) -> str:
     who = f"About {h.share(cluster['share'])} of the records" if cluster["share"] >= 0.001 else "Hardly any records"
     if n_clusters > 1 and cluster["size_low"] is not None and cluster["size_low"] <= 0:
         return f"{who}, and perhaps none: the interval of its size reaches 0, so noise alone may have made it."
@@ -104,21 +101,13 @@ def _sentence(cluster: Json, traits: list[Json], whole: list[Json], n_clusters: 
         return f"{who}. It may be nothing but noise: its counts do not stand out."
     if n_clusters == 1:
         return "All records are in one cluster, so there is nothing to tell them apart by."
-    if not traits:
-        return f"{who}, close to the whole in every column."
-    columns, parts = {of["column"]: of for of in whole}, []
-    for row in traits:
-        of = columns[row["column"]]
-        at, overall = (h.in_units(value, of["span"]) for value in (row["center"], of["mean"]))
-        parts.append(f"{row['column']} is {row['trait']} ({at} against {overall} overall)")
-    return f"{who}: {h.listed(parts)}."
+    return f"{who}: {h.listed(traits)}." if traits else f"{who}, close to the whole in every column."
 
 
 def size_words(cluster: Json) -> str:
     """The size of a cluster with its interval."""
-    if cluster["size_low"] is None:
-        return h.count(cluster["size"])
-    return f"{h.count(cluster['size'])} ({h.count(cluster['size_low'])} to {h.count(cluster['size_high'])})"
+    size, low, high = (cluster[name] for name in ("size", "size_low", "size_high"))
+    return h.count(size) if low is None else f"{h.count(size)} ({h.count(low)} to {h.count(high)})"
 
 
 def html(profiles: Json) -> h.Markup:
@@ -187,53 +176,46 @@ def _profile(row: Json, of: Json) -> h.Markup:
 # ---- all centres, beside the picture ----
 def centers_content(result: Result) -> Json:
     """The centres that are shown, with their intervals, and which of these are withheld."""
-    columns, sure, rows = result.shown.columns, result.intervals, []
-    for k in np.sort(result.shown.clusters):
-        ends = [result.interval(k, j) for j in columns]
-        low, high = (None if sure is None else [end[side] for end in ends] for side in (0, 1))
-        values = [float(v) for v in result.centers[k, columns]]
-        rows.append({"label": int(k), "values": values, "low": low, "high": high, "size": float(result.sizes[k])})
-    return {
-        "columns": [result.columns[j] for j in columns],
-        "spans": [float(result.spans[j]) for j in columns],
-        "level": None if sure is None else sure.level,
-        "withheld": [
-            {"cluster": k, "column": None if j is None else result.columns[j], "reason": reason}
-            for k, j, reason in (() if sure is None else sure.withheld)
-        ],
-        "rows": rows,
-    }
+    columns, sure, rows = result.shown_columns, result.intervals, []
+    for k in np.sort(result.shown_clusters):
+        low, high = zip(*(result.interval(k, j) for j in columns), strict=True)
+        ends = {"low": None, "high": None} if sure is None else {"low": list(low), "high": list(high)}
+        values, size = result.centers[k, columns].tolist(), float(result.sizes[k])
+        rows.append({"label": int(k), "values": values, **ends, "size": size})
+    withheld = [
+        {"cluster": k, "column": None if j is None else result.columns[j], "reason": reason}
+        for k, j, reason in (() if sure is None else sure.withheld)
+    ]
+    names, spans = [result.columns[j] for j in columns], result.spans[columns].tolist()
+    level = None if sure is None else sure.level
+    return {"columns": names, "spans": spans, "level": level, "withheld": withheld, "rows": rows}
 
 
 def model_centers(centers: Array, bounds: list[Json]) -> Json:
     """The same where nothing but centres was released."""
+    names, spans = [bound["column"] for bound in bounds], [bound["high"] - bound["low"] for bound in bounds]
     unknown = dict.fromkeys(("low", "high", "size"))
-    return {
-        "columns": [bound["column"] for bound in bounds],
-        "spans": [bound["high"] - bound["low"] for bound in bounds],
-        "level": None,
-        "withheld": [],
-        "rows": [{"label": k, "values": list(map(float, center)), **unknown} for k, center in enumerate(centers)],
-    }
+    rows = [{"label": k, "values": list(map(float, center)), **unknown} for k, center in enumerate(centers)]
+    return {"columns": names, "spans": spans, "level": None, "withheld": [], "rows": rows}
 
 
 def centers_html(centers: Json) -> h.Markup:
     """All centres as one table."""
-    spans, rows = centers["spans"], []
 
-    def cell(row: Json, j: int) -> h.Markup:
-        text, ends = h.in_units(row["values"][j], spans[j]), "withheld"
+    def cell(row: Json, j: int, span: float) -> object:
+        text, ends = h.in_units(row["values"][j], span), "withheld"
         if row["low"] is None:
-            return h.join(text)
+            return text
         if row["low"][j] is not None:
-            ends = f"{h.in_units(row['low'][j], spans[j])} to {h.in_units(row['high'][j], spans[j])}"
-        return h.join(text, " ", h.element("small", f"({ends})"))
+            ends = f"{h.in_units(row['low'][j], span)} to {h.in_units(row['high'][j], span)}"
+        return text, " ", h.element("small", f"({ends})")
 
-    for row in centers["rows"]:
-        size = [] if row["size"] is None else [h.count(row["size"])]
-        rows.append([row["label"], *size, *(cell(row, j) for j in range(len(spans)))])
-    sized = any(row["size"] is not None for row in centers["rows"])
-    header = ["cluster", *(["records"] if sized else []), *centers["columns"]]
+    sizes = [[] if row["size"] is None else [h.count(row["size"])] for row in centers["rows"]]
+    header = ["cluster", *(["records"] if any(sizes) else []), *centers["columns"]]
+    rows = [
+        [row["label"], *size, *(cell(row, j, span) for j, span in enumerate(centers["spans"]))]
+        for row, size in zip(centers["rows"], sizes, strict=True)
+    ]
     level = "" if centers["level"] is None else f", with {h.share(centers['level'])} intervals"
     return h.join(h.table(header, rows, f"Centres in the units of the columns{level}"), _withheld(centers))
 
@@ -264,31 +246,20 @@ def choice_content(result: Result, *, level: float | None = 0.9, random_state: A
     k_max = range_for(chosen)
     if int((result.population.weights > 0).sum()) <= k_max:
         return None
-    curve = suggest_clusters(
-        result.population,
-        k_max=k_max,
-        transcript=None if level is None else transcript,
-        domain=transcript.context.domain,
-        level=level or 0.9,
-        random_state=random_state,
-    )
+    sure: Json = {} if level is None else {"transcript": transcript, "level": level}
+    domain = transcript.context.domain
+    curve = suggest_clusters(result.population, k_max=k_max, domain=domain, random_state=random_state, **sure)
 
     def parts(values: Any) -> list[float]:
         return [float(v) for v in np.clip(np.asarray(values) / max(float(curve.loss[0]), 1e-300), 0.0, 10.0)]
 
-    return {
-        "chosen": chosen,
-        "suggested": curve.suggested,
-        "outcome": curve.outcome,
-        "sentence": curve.sentence,
-        "n_clusters": [int(k) for k in curve.n_clusters],
-        "loss": parts(curve.loss),
-        "low": None if level is None else parts(curve.loss_low),
-        "high": None if level is None else parts(curve.loss_high),
-        "gap": [float(v) for v in curve.gap],
-        "gap_error": [float(v) for v in curve.gap_error],
-        "level": level,
-    }
+    low, high = (None if level is None else parts(ends) for ends in (curve.loss_low, curve.loss_high))
+    gap = {"gap": [float(v) for v in curve.gap], "gap_error": [float(v) for v in curve.gap_error]}
+    return (
+        {"chosen": chosen, "suggested": curve.suggested, "outcome": curve.outcome, "sentence": curve.sentence}
+        | {"n_clusters": [int(k) for k in curve.n_clusters], "loss": parts(curve.loss), "low": low, "high": high}
+        | {**gap, "level": level}
+    )
 
 
 def choice_html(choice: Json) -> h.Markup:
@@ -307,8 +278,14 @@ def choice_html(choice: Json) -> h.Markup:
         "Look for the bend. A suggestion is the gap statistic's: the smallest number that is as good as the best, "
         "against data without clusters; lowered to what stands out from the noise of the release."
     )
+    columns: Json = {"clusters": choice["n_clusters"], "spread left": map(h.share, choice["loss"])}
     if choice["low"] is not None:
         caption += f" Shaded: {h.share(choice['level'])} intervals, which hold the noise of the release."
+        ends = zip(map(h.share, choice["low"]), map(h.share, choice["high"]), strict=True)
+        columns["interval"] = [f"{low} to {high}" for low, high in ends]
+    columns |= {"gap": map(h.figure, choice["gap"]), "its error": [h.figure(error, 2) for error in choice["gap_error"]]}
+    rows = list(zip(*columns.values(), strict=True))
+    table = h.table(list(columns), rows, "Spread left by number of clusters, and the gap statistic")
     keys = h.legend([(h.element("span", class_=f"dot {kind}"), text) for kind, text in marks.values()])
     chart = _chart(choice, {k: kind for k, (kind, _) in marks.items()})
     return h.section(
@@ -316,7 +293,7 @@ def choice_html(choice: Json) -> h.Markup:
         "How many clusters?",
         lead if chosen <= most else f"{lead} The curve ends at {most}.",
         h.element("figure", keys, chart, h.element("figcaption", caption)),
-        h.folded("The curve as a table", _table(choice)),
+        h.folded("The curve as a table", table),
     )
 
 
@@ -324,13 +301,11 @@ def _chart(choice: Json, kinds: dict[int, str]) -> h.Markup:
     """The curve, with dots of these kinds by number of clusters."""
     ks, loss = choice["n_clusters"], choice["loss"]
     top, n, step = max(1.0, *(choice["high"] or [1.0])), max(len(ks) - 1, 1), max(1, len(ks) // 10)
-    across, between = [(k - 1) / n for k in ks], None
-    if choice["low"] is not None:
-        ends = zip(across, choice["low"], choice["high"], strict=True)
-        between = [(x, low / top, min(high / top, 1.0)) for x, low, high in ends]
+    across = [(k - 1) / n for k in ks]
+    ends = zip(across, choice["low"] or (), choice["high"] or (), strict=False)
     return h.line_chart(
         [[(x, value / top) for x, value in zip(across, loss, strict=True)]],
-        band_between=between,
+        band_between=[(x, low / top, min(high / top, 1.0)) for x, low, high in ends],
         points=[(x, value / top, kinds.get(k, "")) for x, value, k in zip(across, loss, ks, strict=True)],
         x_labels=[(x, str(k)) for x, k in zip(across, ks, strict=True) if (k - 1) % step == 0],
         y_labels=[(value / top, f"{100 * value:.0f}%") for value in (0.0, 0.25, 0.5, 0.75, 1.0)],
@@ -339,13 +314,3 @@ def _chart(choice: Json, kinds: dict[int, str]) -> h.Markup:
         label=f"Spread left inside clusters, from {h.share(loss[0])} with 1 to {h.share(loss[-1])} with {ks[-1]} "
         f"clusters; {choice['sentence']} The table below has the numbers.",
     )
-
-
-def _table(choice: Json) -> h.Markup:
-    columns: Json = {"clusters": choice["n_clusters"], "spread left": map(h.share, choice["loss"])}
-    if choice["low"] is not None:
-        ends = zip(map(h.share, choice["low"]), map(h.share, choice["high"]), strict=True)
-        columns["interval"] = [f"{low} to {high}" for low, high in ends]
-    columns |= {"gap": map(h.figure, choice["gap"]), "its error": [h.figure(error, 2) for error in choice["gap_error"]]}
-    rows = list(zip(*columns.values(), strict=True))
-    return h.table(list(columns), rows, "Spread left by number of clusters, and the gap statistic")

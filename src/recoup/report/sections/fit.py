@@ -8,20 +8,19 @@ from recoup.inference.diagnostics import ABSOLUTE_NOISE, Diagnostics, fit_of_blo
 from recoup.inference.inferred import InferredDataset
 from recoup.queries.base import asked_by
 from recoup.report import html as h
-from recoup.report.result import Json
+from recoup.report.sections import Json
 from recoup.transcript.transcript import Transcript
 
 _EXACT = 1e-6  # noise scales: what is left is the solver's
 _MOST_STEPS = 400
 _WIDEST_FIT = 4.0  # noise scales that the scale of the fit shows at least; a worse misfit stands at its end
 _GOOD_R_HAT, _GOOD_ESS = 1.05, 100
-_VERDICTS = {
-    "within": "as noise would leave it",
-    "above": "not explained well",
-    "below": "followed closely",
-    "exact": "followed exactly, noise and all",
+_VERDICTS = {  # in words, and as the mark is drawn
+    "within": ("as noise would leave it", "within"),
+    "above": ("not explained well", "above"),
+    "below": ("followed closely", "below"),
+    "exact": ("followed exactly, noise and all", "below"),
 }
-_MARKS = {"exact": "below"}
 
 
 def content(transcript: Transcript, data: InferredDataset) -> Json:
@@ -32,17 +31,10 @@ def content(transcript: Transcript, data: InferredDataset) -> Json:
         if value < _EXACT:
             # As many unknowns as answers: the data can follow any noise, so its fit says nothing for it.
             value, verdict = 0.0, "exact"
+        asked = asked_by(transcript.rounds[t].query).words
         rows.append(
-            {
-                "round": t + 1,
-                "asked": asked_by(transcript.rounds[t].query).words,
-                "block": f"{name}s",
-                "values": n_values,
-                "residual": value,
-                "low": low,
-                "high": high,
-                "verdict": verdict,
-            }
+            {"round": t + 1, "asked": asked, "block": f"{name}s", "values": n_values, "residual": value}
+            | {"low": low, "high": high, "verdict": verdict}
         )
     return {
         "expected": ABSOLUTE_NOISE[transcript.context.mechanism][0],
@@ -56,15 +48,15 @@ def content(transcript: Transcript, data: InferredDataset) -> Json:
 def _solver(ran: Diagnostics | None) -> list[dict[str, str]]:
     if ran is None:
         return []
-    rows = [("converged", "yes" if ran.converged else "no: the result may not be the optimum")]
+    rows = {"converged": "yes" if ran.converged else "no: the result may not be the optimum"}
     if ran.gap_per_row is not None:
-        rows.append(("certified gap to the optimum", f"{ran.gap_per_row:.2g} nats for each noisy value"))
+        rows["certified gap to the optimum"] = f"{ran.gap_per_row:.2g} nats for each noisy value"
     if ran.n_iterations is not None:
-        rows.append(("steps of the solver", f"{ran.n_iterations:,}"))
+        rows["steps of the solver"] = f"{ran.n_iterations:,}"
     if ran.primal_residual is not None and ran.dual_residual is not None:
-        rows.append(("residuals of the consistency step", f"{ran.primal_residual:.1g}, {ran.dual_residual:.1g}"))
-    rows.append(("log-likelihood of the transcript", f"{ran.log_likelihood:,.1f}, up to a constant"))
-    return [{"name": name, "value": value} for name, value in rows]
+        rows["residuals of the consistency step"] = f"{ran.primal_residual:.1g}, {ran.dual_residual:.1g}"
+    rows["log-likelihood of the transcript"] = f"{ran.log_likelihood:,.1f}, up to a constant"
+    return [{"name": name, "value": value} for name, value in rows.items()]
 
 
 def _chains(ran: Diagnostics | None) -> Json | None:
@@ -74,14 +66,9 @@ def _chains(ran: Diagnostics | None) -> Json | None:
     for trace in ran.log_likelihood_trace:
         kept = np.unique(np.linspace(0, len(trace) - 1, min(len(trace), _MOST_STEPS)).round().astype(int))
         traces.append([float(v) for v in trace[kept]])
-    return {
-        "traces": traces if any(traces) else [],
-        "acceptance": [float(v) for v in ran.acceptance],
-        "best_step": None if ran.best_step is None else [int(v) for v in ran.best_step],
-        "ess": ran.ess,
-        "r_hat": ran.r_hat,
-        "interrupted": ran.interrupted,
-    }
+    best = None if ran.best_step is None else [int(v) for v in ran.best_step]
+    chains = {"traces": traces if any(traces) else [], "acceptance": [float(v) for v in ran.acceptance]}
+    return chains | {"best_step": best, "ess": ran.ess, "r_hat": ran.r_hat, "interrupted": ran.interrupted}
 
 
 def html(fit: Json) -> h.Markup:
@@ -90,25 +77,22 @@ def html(fit: Json) -> h.Markup:
     top = max(2.0 * fit["expected"], highest, min(1.1 * worst, _WIDEST_FIT))
     rows = []
     for row in fit["rows"]:
+        verdict, kind = _VERDICTS[row["verdict"]]
         marks = [
             h.band("chance", row["low"] / top, row["high"] / top),
             h.mark("expected", fit["expected"] / top),
-            h.mark(f"residual {_MARKS.get(row['verdict'], row['verdict'])}", row["residual"] / top),
+            h.mark(f"residual {kind}", row["residual"] / top),
         ]
-        low, high = (h.figure(row[end], 2) for end in ("low", "high"))
-        words = f"{_VERDICTS[row['verdict']]}; chance: {low} to {high} for {h.counted(row['values'], 'value')}"
-        name = f"Round {row['round']}, {row['block']}"
-        rows.append(h.scale_row(name, row["asked"], h.figure(row["residual"], 2), marks, words))
+        value, low, high = (h.figure(row[key], 2) for key in ("residual", "low", "high"))
+        words = f"{verdict}; chance: {low} to {high} for {h.counted(row['values'], 'value')}"
+        rows.append(h.scale_row(f"Round {row['round']}, {row['block']}", row["asked"], value, marks, words))
     keys = [
         (h.mark("residual within", 0.5), "mean misfit, in noise scales"),
         (h.band("chance", 0.0, 1.0), "range of chance"),
         (h.mark("expected", 0.5), "what noise leaves on average"),
     ]
-    solver = None
-    if fit["solver"]:
-        ended = [[row["name"], row["value"]] for row in fit["solver"]]
-        ended_table = h.table(["what", "value"], ended, "Diagnostics of the inference", words=2)
-        solver = h.folded("How the inference ended", ended_table)
+    ended = [[row["name"], row["value"]] for row in fit["solver"]]
+    solver = h.table(["what", "value"], ended, "Diagnostics of the inference", words=2)
     return h.section(
         "fit",
         "Does the inferred data explain the answers?",
@@ -117,7 +101,7 @@ def html(fit: Json) -> h.Markup:
         "Somewhat below is usual: inference follows the noise a little.",
         h.tracks(keys),
         h.element("ol", rows, class_="plain rows"),
-        solver,
+        h.folded("How the inference ended", solver) if ended else None,
     )
 
 
@@ -149,18 +133,15 @@ def chains_html(fit: Json) -> h.Markup | None:
 
 
 def _settled(chains: Json) -> str:
-    words = []
-    if chains["interrupted"]:
-        words.append("The run was stopped early.")
+    words = ["The run was stopped early."] if chains["interrupted"] else []
     if chains["r_hat"] is not None:
         agree = "agree" if chains["r_hat"] <= _GOOD_R_HAT else "do not agree yet: run them longer"
         words.append(f"The chains {agree} (R-hat {chains['r_hat']:.2f}).")
     if chains["ess"] is not None and chains["ess"] < _GOOD_ESS:
         few = f"Few effective samples ({chains['ess']:.0f})"
         words.append(f"{few}: look at the trace; one that still climbs has not settled.")
-    if not words:
-        words.append("A trace that has stopped climbing explains the answers about as well as the chain can.")
-    return " ".join(words)
+    settled = "A trace that has stopped climbing explains the answers about as well as the chain can."
+    return " ".join(words) or settled
 
 
 def _traces(traces: list[list[float]]) -> h.Markup | None:
@@ -168,12 +149,12 @@ def _traces(traces: list[list[float]]) -> h.Markup | None:
     if not values or max(map(len, traces)) < 2:
         return None
     low, high = min(values), max(values)
-    span = high - low or 1.0
+    span, lines = high - low or 1.0, []
+    for trace in traces:
+        n = max(len(trace) - 1, 1)
+        lines.append([(i / n, 0.03 + 0.94 * (value - low) / span) for i, value in enumerate(trace)])
     chart = h.line_chart(
-        [
-            [(i / max(len(trace) - 1, 1), 0.03 + 0.94 * (value - low) / span) for i, value in enumerate(trace)]
-            for trace in traces
-        ],
+        lines,
         x_labels=[(0.0, "start"), (1.0, "end")],
         y_labels=[(0.03, h.figure(low, 4)), (0.97, h.figure(high, 4))],
         x_title="steps of the chain",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,9 @@ from recoup.maxent.measure import weighted_quantile
 from recoup.queries.base import Array, asked_by
 from recoup.queries.cells import as_cells
 from recoup.queries.counts import Marginal, marginals_of
-from recoup.report.html import Markup, element, folded, join, legend, section, share
-from recoup.report.result import Json, Result
+from recoup.report.html import Markup, element, folded, legend, section, share
+from recoup.report.sections import Json
+from recoup.report.sections.answer import Result
 from recoup.report.sections.clusters import centers_html
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
@@ -61,7 +62,7 @@ _BEHIND = [("density", "inferred density"), ("answer", "noisy answer of the roun
 def content(result: Result, *, random_state: Any = 0) -> Json:
     """The steps of the picture, at most twelve of them, with positions encoded as parts of the bounds."""
     transcript, domain = result.transcript, result.transcript.context.domain
-    columns, clusters = result.shown
+    columns, clusters = result.shown_columns, result.shown_clusters
     final, n_rounds = domain.to_unit(result.centers), len(transcript.rounds)
     # All rounds are steps, or twelve from the first to the last.
     at = [int(t) for t in np.unique(np.linspace(1, n_rounds, min(n_rounds, _MOST_STEPS)).round())]
@@ -77,16 +78,11 @@ def content(result: Result, *, random_state: Any = 0) -> Json:
         own, answered = _own_answer(so_far, len(final)), transcript.rounds[t - 1]
         # Without inference the picture follows the algorithm's own answer.
         following = matched(refitted if own is None or inferring else own, following)
+        before = _encoded(matched(own, final), result) if inferring and own is not None else None
         steps.append(
-            {
-                "round": t,
-                "words": asked_by(answered.query).words,
-                "asked": _asked(answered, result),
-                "before": _encoded(matched(own, final), result) if inferring and own is not None else None,
-                "after": _encoded(following, result),
-                "moved": _distance(following, final),
-                "density": _density(data, result, n_points),
-            }
+            {"round": t, "words": asked_by(answered.query).words, "asked": _asked(answered, result)}
+            | {"before": before, "after": _encoded(following, result), "moved": _distance(following, final)}
+            | {"density": _density(data, result, n_points)}
         )
     last = _own_answer(transcript, len(final)) if inferring else None
     n_final = int(np.clip(_RESULT_BYTES // (len(columns) * 2), 800, 8_000))
@@ -130,15 +126,12 @@ def _gain(result: Result, before: Array) -> Json:
     """How much lower the loss on the inferred data is after inference than before it."""
     domain, data = result.transcript.context.domain, result.population
     points, after = domain.to_unit(data.points), domain.to_unit(result.centers)
-    losses = [weighted_inertia(points, data.weights, np.ascontiguousarray(centers)) for centers in (before, after)]
+    ends = (np.ascontiguousarray(centers) for centers in (before, after))
+    first, last = (float(weighted_inertia(points, data.weights, centers)) for centers in ends)
     moved = _distance(matched(before, after), after)
-    return {
-        "loss_before": float(losses[0]),
-        "loss_after": float(losses[1]),
-        "ratio": float(losses[1] / losses[0]) if losses[0] > 0 else 1.0,
-        "moved": moved,
-        "moved_words": share(moved),
-    }
+    ratio = last / first if first > 0 else 1.0
+    gain = {"loss_before": first, "loss_after": last, "ratio": ratio}
+    return gain | {"moved": moved, "moved_words": share(moved)}
 
 
 def _distance(one: Array, other: Array) -> float:
@@ -175,7 +168,7 @@ def _view(result: Result, j: int) -> list[float]:
 
 def _asked(answered: Round, result: Result) -> Json:
     """The noisy answer of a round as it can be drawn behind the centres."""
-    query, columns = answered.query, [int(j) for j in result.shown.columns]
+    query, columns = answered.query, [int(j) for j in result.shown_columns]
     kind = asked_by(query).kind
     if (cells := as_cells(query)) and cells.n_cells > 1:
         counts = np.maximum(answered.noisy[: cells.n_cells], 0.0)
@@ -183,9 +176,8 @@ def _asked(answered: Round, result: Result) -> Json:
         points = result.transcript.context.domain.clip(cells.centers)[kept][:, columns]
         return {"kind": kind, "points": positions(points), "counts": shades(counts[kept])}
     if marginals := marginals_of(query):
-        starts = np.cumsum([0, *(marginal.size for marginal in marginals)])
-        parts = [answered.noisy[a:b] for a, b in pairwise(starts)]
-        return {"kind": kind} | _histograms(list(zip(marginals, parts, strict=True)), columns)
+        parts = np.split(answered.noisy, np.cumsum([marginal.size for marginal in marginals]))
+        return {"kind": kind} | _histograms(list(zip(marginals, parts, strict=False)), columns)
     return {"kind": kind}
 
 
@@ -196,32 +188,32 @@ def _histograms(answers: Sequence[tuple[Marginal, Array]], columns: list[int]) -
         counts = noisy.reshape(marginal.sides)
         axes = [axis for axis, column in enumerate(marginal.columns) if column in place]
         if len(marginal.columns) == 1 and axes:
-            bars = _fewer(counts, 0)
+            bars = _fewer(counts)
             single[str(place[marginal.columns[0]])] = {"n": len(bars), "values": shades(bars)}
         for a, b in combinations(axes, 2):
             others = tuple(axis for axis in range(counts.ndim) if axis not in (a, b))
-            flat = _fewer(_fewer(counts.sum(axis=others), 0), 1)
+            flat = _fewer(counts.sum(axis=others))
             # Rows along y and columns along x, as a picture is drawn.
             i, j = place[marginal.columns[a]], place[marginal.columns[b]]
             pairs[f"{i},{j}"] = {"nx": flat.shape[0], "ny": flat.shape[1], "values": shades(flat.T)}
     return {"single": single, "pairs": pairs}
 
 
-def _fewer(counts: Array, axis: int) -> Array:
+def _fewer(counts: Array) -> Array:
     """Neighbouring bins added up until there are few enough to be seen."""
-    n = counts.shape[axis]
-    if n <= _MOST_BINS:
-        return counts
-    starts = np.unique(np.linspace(0, n, _MOST_BINS + 1).astype(int)[:-1])
-    return np.asarray(np.add.reduceat(counts, starts, axis=axis))
+    for axis, n in enumerate(counts.shape):
+        if n > _MOST_BINS:
+            starts = np.unique(np.linspace(0, n, _MOST_BINS + 1).astype(int)[:-1])
+            counts = np.add.reduceat(counts, starts, axis=axis)
+    return counts
 
 
 def _encoded(unit: Array, result: Result) -> str:
-    return positions(unit[np.ix_(result.shown.clusters, result.shown.columns)])
+    return positions(unit[np.ix_(result.shown_clusters, result.shown_columns)])
 
 
 def _density(data: InferredDataset, result: Result, n_points: int) -> str:
-    unit = result.transcript.context.domain.to_unit(data.points)[:, result.shown.columns]
+    unit = result.transcript.context.domain.to_unit(data.points)[:, result.shown_columns]
     return positions(unit[evenly_chosen(data.weights, n_points)])
 
 
@@ -268,18 +260,28 @@ def html(at: Json, steps: Json | None) -> Markup:
     marks = element("svg", id="map-marks", aria_hidden="true", focusable="false")
     stage = element("div", density, marks, id="map", class_="stage", role="img", aria_labelledby="map-status")
     status = element("p", _NO_SCRIPT, id="map-status", class_="status", aria_live="polite")
+    has_before = any(step["before"] is not None for step in (steps, *steps["steps"]))
+    sure, after = steps["interval"], "" if steps["method"] == "none" else " after inference"
+    keys = {
+        "after": f"centre{after}, with its number",
+        "before": "the same before inference" if has_before else None,
+        "interval": None if sure is None else f"{share(sure['level'])} interval",
+        "density": "inferred density",
+    }
+    marked = legend([(element("span", class_=f"key {kind}"), words) for kind, words in keys.items() if words])
+    parts = stage, _slider(steps), status, _options(steps, has_before), element("figcaption", marked)
     return section(
         "picture",
         "How the centres came about",
         lead,
-        element("figure", stage, _slider(steps), status, _options(steps), _key(steps), class_="map"),
+        element("figure", *parts, class_="map"),
         folded("The centres as a table", table, opened=len(at["rows"]) <= 10),
     )
 
 
 def _slider(steps: Json) -> Markup:
-    last = len(steps["steps"])
     names = [*(str(step["round"]) for step in steps["steps"]), "result"]
+    last = len(names) - 1
     ticks = [element("span", name, style=f"left:{100 * i / last:.2f}%") for i, name in enumerate(names)]
     parts = [
         element("span", "Round", class_="visually-hidden"),
@@ -290,23 +292,27 @@ def _slider(steps: Json) -> Markup:
     return element("div", play, element("label", *parts, class_="slider"), class_="steps")
 
 
-def _options(steps: Json) -> Markup:
-    columns = [(str(i), name) for i, name in enumerate(steps["columns"])]
-    pair = None
+def _options(steps: Json, has_before: bool) -> Markup:
+    columns = list(enumerate(steps["columns"]))
+    clusters = [("", "all clusters"), *enumerate(f"cluster {k}" for k in steps["labels"])]
+    lists: list[tuple[str, str, Sequence[tuple[object, str]], object]]  # name, label, choices, and what is chosen
+    lists = [("map-behind", "Behind", _BEHIND, "density"), ("map-follow", "Follow", clusters, "")]
     if len(columns) > 2:
-        x, y = (str(i) for i in steps["pair"])
-        pair = join(_select("map-x", "Across", columns, x), _select("map-y", "Up", columns, y))
-    labels = [("", "all clusters"), *((str(i), f"cluster {k}") for i, k in enumerate(steps["labels"]))]
+        x, y = steps["pair"]
+        lists = [("map-x", "Across", columns, x), ("map-y", "Up", columns, y), *lists]
+    selects = []
+    for name, label, choices, chosen in lists:
+        items = [element("option", text, value=value, selected=value == chosen) for value, text in choices]
+        select = element("select", *items, id=name)
+        selects.append(element("label", element("span", label), select, class_="choice"))
     ends = zip(steps["view"], steps["low"], steps["high"], strict=True)
-    zooms = any(view[0] > low or view[1] < high for view, low, high in ends)
-    few = len(steps["labels"]) <= _MOST_PATHS
     boxes = [  # and whether there is any of it, and whether it is shown at first
-        ("map-before", "before inference", _has_before(steps), True),
+        ("map-before", "before inference", has_before, True),
         ("map-intervals", "intervals", steps["interval"] is not None, True),
-        ("map-paths", "paths", True, few),
-        ("map-zoom", "zoom to the data", zooms, True),
+        ("map-paths", "paths", True, len(steps["labels"]) <= _MOST_PATHS),
+        ("map-zoom", "zoom to the data", any(view[0] > low or view[1] < high for view, low, high in ends), True),
     ]
-    shown = [
+    checks = [
         element("label", element("input", id=name, type="checkbox", checked=checked), label, class_="check")
         for name, label, useful, checked in boxes
         if useful
@@ -315,33 +321,5 @@ def _options(steps: Json) -> Markup:
     if len(columns) < steps["n_columns"]:
         words = f"The {len(columns)} of {steps['n_columns']} columns in which clusters differ most."
         note = element("p", words, class_="soft")
-    return element(
-        "div",
-        pair,
-        _select("map-behind", "Behind", _BEHIND, "density"),
-        _select("map-follow", "Follow", labels, ""),
-        element("fieldset", element("legend", "Show"), *shown),
-        note,
-        class_="options",
-    )
-
-
-def _has_before(steps: Json) -> bool:
-    return any(step["before"] is not None for step in (steps, *steps["steps"]))
-
-
-def _select(name: str, label: str, options: list[tuple[str, str]], chosen: str) -> Markup:
-    items = [element("option", text, value=value, selected=value == chosen) for value, text in options]
-    return element("label", element("span", label), element("select", *items, id=name), class_="choice")
-
-
-def _key(steps: Json) -> Markup:
-    words = "centre, with its number" if steps["method"] == "none" else "centre after inference, with its number"
-    items = {"after": words}
-    if _has_before(steps):
-        items["before"] = "the same before inference"
-    if steps["interval"] is not None:
-        items["interval"] = f"{share(steps['interval']['level'])} interval"
-    items["density"] = "inferred density"
-    keys = [(element("span", class_=f"key {kind}"), text) for kind, text in items.items()]
-    return element("figcaption", legend(keys))
+    shown = element("fieldset", element("legend", "Show"), *checks)
+    return element("div", *selects, shown, note, class_="options")

@@ -11,7 +11,7 @@ from recoup.inference.inferred import InferredDataset
 from recoup.privacy.statement import CSV_MEANING, NOT_PRIVATE, REPLACED
 from recoup.queries.base import asked_by
 from recoup.report.html import Markup, band, element, figure, folded, join, scale_row, section, table, terms, tracks
-from recoup.report.result import Json
+from recoup.report.sections import Json
 from recoup.transcript.transcript import Transcript
 
 _MECHANISMS = {
@@ -54,42 +54,33 @@ def best_guess(epsilon: float, delta: float = 0.0) -> float:
 
 
 def content(
-    privacy: Mapping[str, Any],
-    *,
-    n_records: int | None = None,
-    lost: float = 0.0,
-    n_releases: int = 1,
-    clusters: bool = True,
+    privacy: Mapping[str, Any], *, n_records: int | None = None, budget: Json | None = None, clusters: bool = True
 ) -> Json:
     """The privacy statement of a transcript, of several together, or of a model, as the report says it.
 
-    `lost` is what a crash spent without an answer, as an epsilon or rho.
+    The budget is what `budget_content` returns; a model has none.
     """
+    lost, n_releases = (0.0, 1) if budget is None else (budget["lost"], budget["n_others"] + 1)
     epsilon, delta, noise = float(privacy["epsilon"]), float(privacy["delta"]), str(privacy["noise"])
     low, high = privacy["bounds"]["low"], privacy["bounds"]["high"]
     names = privacy["bounds"]["columns"] or [f"column {j}" for j in range(len(low))]
-    warning, which = None, "These answers" if n_releases == 1 else "Some of the answers behind this page"
-    if noise in _WARNINGS:
-        title, text = _WARNINGS[noise]
-        warning = {"title": title, "text": text.format(which=which)}
+    bounds = zip(names, low, high, strict=True)
+    which = "These answers" if n_releases == 1 else "Some of the answers behind this page"
+    title, text = _WARNINGS.get(noise, ("", ""))
     return {
         "private": noise == "secure",
         "n_releases": n_releases,
         "statement": str(privacy["statement"]),
-        "warning": warning,
+        "warning": {"title": title, "text": text.format(which=which)} if title else None,
         "words": _words(privacy, epsilon, delta, clusters),
         "numbers": _numbers(privacy, epsilon, delta, n_records, lost, n_releases),
-        "bounds": [
-            {"column": str(name), "low": float(a), "high": float(b)}
-            for name, a, b in zip(names, low, high, strict=True)
-        ],
+        "bounds": [{"column": str(name), "low": float(a), "high": float(b)} for name, a, b in bounds],
         "not_covered": _not_covered(privacy, n_records, delta),
     }
 
 
 def _words(privacy: Mapping[str, Any], epsilon: float, delta: float, clusters: bool) -> list[str]:
-    unit = str(privacy["unit"])
-    one = unit.startswith("one ")
+    unit, one = str(privacy["unit"]), str(privacy["unit"]).startswith("one ")
     who, them = (f"any {unit}", "it") if one else (f"all {unit}", "them")
     present = f"{who} {'was' if one else 'were'} in the table"
     right = round(100 * best_guess(epsilon, delta))
@@ -210,36 +201,24 @@ def budget_content(transcript: Transcript, inferred: InferredDataset | None = No
             count_noise = context.noise.deviation(float(answered.scales[answered.block("count", context)][0]))
         rounds.append(
             asked_by(answered.query)._asdict()
-            | {
-                "round": t,
-                "price": price,
-                "share": price / total,
-                "parts": [{"name": f"{name}s", "price": part, "share": part / total} for name, part in parts.items()],
-                "count_noise": count_noise,
-            }
+            | {"round": t, "price": price, "share": price / total}
+            | {"parts": [{"name": f"{name}s", "price": part, "share": part / total} for name, part in parts.items()]}
+            | {"count_noise": count_noise}
         )
-    return {
-        "measure": "epsilon" if context.budget_measure == "pure" else "rho",
-        "total": total,
-        "spent": total if claimed else float(transcript.amount_spent),
-        "epsilon": float(context.epsilon),
-        "delta": float(context.delta),
-        "claimed": claimed,
-        "lost": float(sum(transcript.lost) + (transcript.pending or 0)) * total,
-        "n_others": releases_behind(transcript, inferred) - 1,
-        "rounds": rounds,
-    }
+    measure, spent = "epsilon" if context.budget_measure == "pure" else "rho", float(transcript.amount_spent)
+    lost = float(sum(transcript.lost) + (transcript.pending or 0)) * total
+    amounts = {"measure": measure, "total": total, "spent": total if claimed else spent}
+    promised = {"epsilon": float(context.epsilon), "delta": float(context.delta), "claimed": claimed, "lost": lost}
+    return amounts | promised | {"n_others": releases_behind(transcript, inferred) - 1, "rounds": rounds}
 
 
 def budget_html(budget: Json) -> Markup:
     """What each round cost, on top of the rounds before it."""
-    unit, lost = budget["measure"], None
-    if budget["lost"] > 0:
-        words = f"What was charged and lost in an interruption counts as spent: {unit} {figure(budget['lost'])}."
-        lost = element("p", words, class_="note")
+    unit = budget["measure"]
+    lost = f"What was charged and lost in an interruption counts as spent: {unit} {figure(budget['lost'])}."
     names = dict.fromkeys(["counts", "sums", *(part["name"] for row in budget["rounds"] for part in row["parts"])])
-    keys = {"counts": "counts", "sums": ", ".join(name for name in names if name != "counts")}
-    keys["before"] = "spent in earlier rounds"
+    others = ", ".join(name for name in names if name != "counts")
+    keys = {"counts": "counts", "sums": others, "before": "spent in earlier rounds"}
     before, rows = 0.0, []
     for entry in budget["rounds"]:
         marks = [band("before", 0.0, before)]
@@ -254,7 +233,7 @@ def budget_html(budget: Json) -> Markup:
         "budget",
         "Where the budget went",
         _lead(budget),
-        lost,
+        element("p", lost, class_="note") if budget["lost"] > 0 else None,
         tracks([(band(kind, 0.0, 1.0), text) for kind, text in keys.items()]),
         element("ol", rows, class_="plain rows"),
     )
