@@ -43,30 +43,25 @@ _REST_SHARE = 0.3  # what a direction that was never asked for is taken to have,
 _THINNEST = 0.05  # of a support: the least variance in any direction, likewise
 
 
-class Explained(NamedTuple):
-    """The variance along each component, and its share of that of all columns."""
-
-    variance: Array
-    ratio: Array
-
-
 class Spread(NamedTuple):
     """Where records lie and how they spread, in the unit domain."""
 
     mean: Array
     covariance: Array
+    whole: float = 0.0  # the variance of all columns together
+    noise: float = 0.0  # of the covariance, its spectral norm: the variance of the direction that noise alone makes
 
     def components(self, n_components: int) -> Array:
         """The mean and the directions of largest variance, (1 + p, d)."""
         vectors = np.linalg.eigh(self.covariance).eigenvectors[:, ::-1]
         return np.concatenate([self.mean[None], signed(vectors[:, :n_components].T)])
 
-    def explained(self, components: Array, whole: float) -> Explained:
-        """The variance along components: never negative, although noise may say so."""
+    def explained(self, components: Array) -> tuple[Array, Array]:
+        """The variance along components, never negative, although noise may say so; and its share of all columns'."""
         variance = np.maximum(np.einsum("ij,jk,ik->i", components, self.covariance, components), 0.0)
         # Noise may put more variance into the components than into all columns together.
-        whole = max(whole, float(variance.sum()))
-        return Explained(variance, variance / whole if whole > 0 else np.zeros(len(variance)))
+        whole = max(self.whole, float(variance.sum()))
+        return variance, variance / whole if whole > 0 else np.zeros(len(variance))
 
 
 class _Components(Algorithm):
@@ -83,19 +78,12 @@ class _Components(Algorithm):
 
     @abstractmethod
     def spread(self, context: Context, rounds: Rounds) -> Spread:
-        """The mean and the covariance that the rounds tell of."""
-
-    @abstractmethod
-    def whole_variance(self, context: Context, rounds: Rounds) -> float:
-        """The variance of all columns together, as released."""
-
-    @abstractmethod
-    def noise_alone(self, context: Context, rounds: Rounds) -> float:
-        """The variance of the direction that noise alone makes: the spectral norm of that of the covariance."""
+        """What the rounds tell of the mean, the covariance and the whole variance; and their noise."""
 
     def declines(self, context: Context, rounds: Rounds) -> str | None:
         """Why inference should not be trusted with these rounds: noise makes a large part of the released variance."""
-        noise, variance = self.noise_alone(context, rounds), max(self.whole_variance(context, rounds), 0.0)
+        spread = self.spread(context, rounds)
+        noise, variance = spread.noise, max(spread.whole, 0.0)
         if noise < _WEAKEST * variance:
             return None
         return (
@@ -122,12 +110,12 @@ class _Components(Algorithm):
         """The mean in the user's units; components stay in columns scaled to [-1, 1]."""
         return np.concatenate([context.domain.from_unit(answer[:1]), answer[1:]])
 
-    def explained(self, context: Context, rounds: Rounds, components: Array, data: WeightedPoints | None) -> Explained:
-        """The variance along components, of the inferred data if there is some, else as released."""
-        if data is None:
-            return self.spread(context, rounds).explained(components, self.whole_variance(context, rounds))
-        spread = spread_of(context.domain, *data)
-        return spread.explained(components, float(np.trace(spread.covariance)))
+    def explained(
+        self, context: Context, rounds: Rounds, components: Array, data: WeightedPoints | None
+    ) -> tuple[Array, Array]:
+        """The variance along components and its share, of the inferred data if there is some, else as released."""
+        spread = self.spread(context, rounds) if data is None else spread_of(context.domain, *data)
+        return spread.explained(components)
 
     def answer_labels(self, context: Context) -> tuple[list[str], list[str]] | None:
         """The mean, then the components, by columns."""
@@ -174,20 +162,14 @@ class CovariancePCA(_Components):
 
     def spread(self, context: Context, rounds: Rounds) -> Spread:
         """The mean and the centred second moments as released: not necessarily positive."""
-        n_records, mean = pooled(context, rounds)
-        query = of_kind(rounds[-1].query, MomentsQuery, "only a round of all second moments has a covariance.")
-        second = query.matrix(rounds[-1].noisy[rounds[-1].block("product", context)])
-        return Spread(mean, second / n_records - np.outer(mean, mean))
-
-    def whole_variance(self, context: Context, rounds: Rounds) -> float:
-        """The trace of the covariance as released."""
-        return float(np.trace(self.spread(context, rounds).covariance))
-
-    def noise_alone(self, context: Context, rounds: Rounds) -> float:
-        """That of a symmetric matrix of independent entries."""
-        scales = rounds[-1].scales[rounds[-1].block("product", context)]
-        deviation = rounds[-1].noise.deviation(float(np.sqrt(np.mean(scales**2)))) / pooled(context, rounds).n_records
-        return 2.0 * sqrt(context.domain.n_columns) * deviation
+        (n_records, mean), last = pooled(context, rounds), rounds[-1]
+        query = of_kind(last.query, MomentsQuery, "only a round of all second moments has a covariance.")
+        products = last.block("product", context)
+        covariance = query.matrix(last.noisy[products]) / n_records - np.outer(mean, mean)
+        # The norm of a symmetric matrix of independent entries.
+        deviation = last.noise.deviation(float(np.sqrt(np.mean(last.scales[products] ** 2)))) / n_records
+        noise = 2.0 * sqrt(context.domain.n_columns) * deviation
+        return Spread(mean, covariance, float(np.trace(covariance)), noise)
 
     def refit(self, context: Context, rounds: Rounds, points: Array, weights: Array, rng: Rng) -> Array:
         """The components of weighted points, exactly."""
@@ -228,9 +210,9 @@ class PowerPCA(_Components):
 
     def estimate(self, context: Context, rounds: Rounds) -> Array:
         """The last iterate: the pooled mean, and the range of the last round's noisy products."""
-        total = pooled(context, rounds)
-        components = np.linalg.svd(_centred_products(context, rounds[-1], total), full_matrices=False)[0].T
-        return np.concatenate([total.mean[None], signed(components)])
+        n_records, mean = pooled(context, rounds)
+        products = _centred_products(context, rounds[-1], n_records, mean)
+        return np.concatenate([mean[None], signed(np.linalg.svd(products, full_matrices=False)[0].T)])
 
     def spread(self, context: Context, rounds: Rounds) -> Spread:
         """The pooled mean, and the covariance C that best fits C V_t = Y_t over all rounds, by ridge least squares.
@@ -240,35 +222,26 @@ class PowerPCA(_Components):
         eigenvectors of P diagonalise; theta = (v - tr C) / s^2 is then one linear equation. Directions that were never
         asked for get less than their share, since the iteration seeks the largest.
         """
-        total, d = pooled(context, rounds), context.domain.n_columns
-        trace = total_variance(context, rounds, total)
-        tau = trace.variance / d
-        asked, answers = np.zeros((d, d)), np.zeros((d, d))
+        (n_records, mean), d = pooled(context, rounds), context.domain.n_columns
+        whole, whole_scale = total_variance(context, rounds, n_records, mean)
+        tau = whole / d
+        asked, answers, information = np.zeros((d, d)), np.zeros((d, d)), 0.0
         for answered in rounds:
             directions = _directions_of(answered)
-            precision = (total.n_records / float(answered.scales[answered.block("product", context)][0])) ** 2
+            scale = float(answered.scales[answered.block("product", context)][0])
+            precision = (n_records / scale) ** 2
             asked += precision * directions @ directions.T
-            answers += precision * _centred_products(context, answered, total) @ directions.T
+            answers += precision * _centred_products(context, answered, n_records, mean) @ directions.T
+            information += (n_records / answered.noise.deviation(scale)) ** 2
         ridge = tau**-2.0
         strength, vectors = np.linalg.eigh(asked)
         right = vectors.T @ (answers + answers.T + 2.0 * ridge * _REST_SHARE * tau * np.eye(d)) @ vectors
         inverse = 1.0 / (strength[:, None] + strength + 2.0 * ridge)
         raised = 2.0 * np.diagonal(inverse)  # what theta = 1 adds along the eigenvectors
-        theta = (trace.variance - float(np.trace(right * inverse))) / (trace.scale**2 + float(raised.sum()))
+        theta = (whole - float(np.trace(right * inverse))) / (whole_scale**2 + float(raised.sum()))
         solved = vectors @ (right * inverse + theta * np.diag(raised)) @ vectors.T
-        return Spread(total.mean, 0.5 * (solved + solved.T))
-
-    def whole_variance(self, context: Context, rounds: Rounds) -> float:
-        """From the sums of squares of all rounds."""
-        return total_variance(context, rounds, pooled(context, rounds)).variance
-
-    def noise_alone(self, context: Context, rounds: Rounds) -> float:
-        """That of the products of all rounds together."""
-        total, information = pooled(context, rounds), 0.0
-        for answered in rounds:
-            scale = float(answered.scales[answered.block("product", context)][0])
-            information += (total.n_records / answered.noise.deviation(scale)) ** 2
-        return (sqrt(context.domain.n_columns) + sqrt(self.n_components)) / sqrt(information)
+        noise = (sqrt(d) + sqrt(self.n_components)) / sqrt(information)  # of the products of all rounds together
+        return Spread(mean, 0.5 * (solved + solved.T), whole, noise)
 
     def refit(self, context: Context, rounds: Rounds, points: Array, weights: Array, rng: Rng) -> Array:
         """A few steps of the iteration without noise on weighted points, from the directions of the last round."""
@@ -299,40 +272,27 @@ def spread_of(domain: Domain, points: Array, weights: Array) -> Spread:
     share = weights / weights.sum()
     mean = share @ points
     offsets = points - mean
-    return Spread(domain.clip(mean), (offsets * share[:, None]).T @ offsets)
+    covariance = (offsets * share[:, None]).T @ offsets
+    return Spread(domain.clip(mean), covariance, float(np.trace(covariance)))
 
 
 # ---- what noisy rounds say together ----
 
 
-class Total(NamedTuple):
-    """The number of records and their mean."""
-
-    n_records: float
-    mean: Array
-
-
-class Trace(NamedTuple):
-    """The variance of all columns together, and the scale of its noise."""
-
-    variance: float
-    scale: float
-
-
-def pooled(context: Context, rounds: Rounds) -> Total:
-    """The counts and the sums of all rounds; the mean is kept inside the domain."""
+def pooled(context: Context, rounds: Rounds) -> tuple[float, Array]:
+    """The number of records and their mean, from the counts and sums of all rounds; the mean is inside the domain."""
     last_of(rounds)
     count = total_of(context, rounds)
-    return Total(count, context.domain.clip(_pooled_block(context, rounds, "sum")[0] / count))
+    return count, context.domain.clip(_pooled_block(context, rounds, "sum")[0] / count)
 
 
-def total_variance(context: Context, rounds: Rounds, total: Total) -> Trace:
-    """The variance of all columns together, from the rounds' sums of squares; within what the domain allows."""
+def total_variance(context: Context, rounds: Rounds, n_records: float, mean: Array) -> tuple[float, float]:
+    """The variance of all columns by the rounds' sums of squares, within what the domain allows; its noise's scale."""
     squares, precision = _pooled_block(context, rounds, "square")
     most = context.domain.sum_bound(2) ** 2
     least = min(_LEAST_VARIANCE * context.domain.n_columns, most)
-    variance = float(np.clip(float(squares[0]) / total.n_records - total.mean @ total.mean, least, most))
-    return Trace(variance, precision**-0.5 / total.n_records)
+    variance = float(np.clip(float(squares[0]) / n_records - mean @ mean, least, most))
+    return variance, precision**-0.5 / n_records
 
 
 def _pooled_block(context: Context, rounds: Rounds, name: str) -> tuple[Array, float]:
@@ -346,11 +306,11 @@ def _pooled_block(context: Context, rounds: Rounds, name: str) -> tuple[Array, f
     return answers / precision, precision
 
 
-def _centred_products(context: Context, answered: Round, total: Total) -> Array:
+def _centred_products(context: Context, answered: Round, n_records: float, mean: Array) -> Array:
     """The noisy product of the covariance with a round's directions, (d, p)."""
     directions = _directions_of(answered)
     products = answered.noisy[answered.block("product", context)].reshape(directions.shape)
-    return np.asarray(products / total.n_records - np.outer(total.mean, total.mean @ directions))
+    return np.asarray(products / n_records - np.outer(mean, mean @ directions))
 
 
 def _directions_of(answered: Round) -> Array:
@@ -404,12 +364,21 @@ def plan_components(context: Context, *, n_components: int, n_rounds: int = 6) -
     if 1 + d + d * (d + 1) // 2 <= MAX_SIZE:
         covariance_noise = 2.0 * sqrt(d) * _deviation(context, CovariancePCA(n_components=p))
     one_shot = covariance_noise is not None and (d <= ONE_SHOT_COLUMNS or covariance_noise <= power_noise)
+    if covariance_noise is None:
+        reason = f"All second moments of {d} columns are too many values for one answer: a power iteration asks for few"
+    elif d <= ONE_SHOT_COLUMNS:
+        asked = f"All second moments in one round: up to {ONE_SHOT_COLUMNS} columns that"
+        reason = f"{asked} beats or ties a power iteration, which pays for every round anew"
+    else:
+        first = "All second moments in one round" if one_shot else "A power iteration"
+        asked = f"{first}: the noise of one round of all second moments is {covariance_noise:.3g} in the spectral norm"
+        reason = f"{asked}, that of each of {power.n_rounds} rounds of a power iteration {power_noise:.3g}"
     return ComponentPlan(
         algorithm="covariance" if one_shot else "power",
         n_rounds=1 if one_shot else power.n_rounds,
         covariance_noise=covariance_noise,
         power_noise=power_noise,
-        reason=_reason(d, power.n_rounds, covariance_noise, power_noise),
+        reason=f"{reason}.",
     )
 
 
@@ -421,18 +390,3 @@ def _deviation(context: Context, algorithm: _Components) -> float:
     terms = quote(context, request)
     products = terms.scales[-terms.sensitivity.blocks[-1].size :]
     return context.noise.deviation(float(np.sqrt(np.mean(products**2))))
-
-
-def _reason(d: int, n_rounds: int, covariance_noise: float | None, power_noise: float) -> str:
-    if covariance_noise is None:
-        return f"All second moments of {d} columns are too many values for one answer: a power iteration asks for few."
-    if d <= ONE_SHOT_COLUMNS:
-        return (
-            f"All second moments in one round: up to {ONE_SHOT_COLUMNS} columns that beats or ties a power iteration, "
-            "which pays for every round anew."
-        )
-    choice = "All second moments in one round" if covariance_noise <= power_noise else "A power iteration"
-    return (
-        f"{choice}: the noise of one round of all second moments is {covariance_noise:.3g} in the spectral norm, that "
-        f"of each of {n_rounds} rounds of a power iteration {power_noise:.3g}."
-    )

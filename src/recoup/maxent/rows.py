@@ -73,11 +73,7 @@ class GroupedRows:
         first = np.cumsum(sizes) - sizes
         self._groups = kernels.Groups(start, first + width * cells[start[:-1]], width, counted)
         self.size = int(sizes.sum())
-        self.external = np.concatenate(
-            [_external(b.n_cells, int(w), int(f)) for b, w, f in zip(blocks, width, first, strict=True)]
-        )
-        self.tile_length = np.repeat(width, [block.n_cells for block in blocks])
-        self.tile_row = np.cumsum(self.tile_length) - self.tile_length
+        self.external, self.tile_row, self.tile_length = _in_kernels_order(blocks, first)
 
     def gather(self, z: Floats) -> Floats:
         """A' z."""
@@ -115,24 +111,22 @@ class RunRows:
     def __init__(self, blocks: Sequence[RowBlock]) -> None:
         m = blocks[0].shape[0]
         self.points = _sorted_by_cells(blocks, m)
-        starts = np.cumsum([0, *(b.shape[1] for b in blocks)])
-        self.size = int(starts[-1])
-        pieces, dense, first = [], [], 0
-        for block, start in zip(blocks, starts[:-1].tolist(), strict=True):
-            if isinstance(block, np.ndarray):
-                dense.append((block, start))
-                continue
-            pack = _pack_partition if isinstance(block, Partition) else _pack_sparse
-            pieces.append(pack(block, self.points, first, start))
-            first += block.shape[1]
-        self.n_sparse, n_dense = first, self.size - first
-        self.dense = np.empty((m, n_dense))
+        sizes = np.array([block.shape[1] for block in blocks])
+        self.size = int(sizes.sum())
+        dense_last = sorted(range(len(blocks)), key=lambda i: isinstance(blocks[i], np.ndarray))
+        self.external, self.tile_row, self.tile_length = _in_kernels_order(
+            [blocks[i] for i in dense_last], (np.cumsum(sizes) - sizes)[dense_last]
+        )
+        pieces, self.n_sparse = [], 0
+        for block in blocks:
+            if not isinstance(block, np.ndarray):
+                pack = _pack_partition if isinstance(block, Partition) else _pack_sparse
+                pieces.append(pack(block, self.points, self.n_sparse))
+                self.n_sparse += block.shape[1]
+        dense = [block for block in blocks if isinstance(block, np.ndarray)]
+        self.dense = np.empty((m, self.size - self.n_sparse))
         if dense:
-            self.dense = np.concatenate([b for b, _ in dense], axis=1, out=self.dense)[self.points]
-        # external[r] is the caller's number of the kernels' row r
-        self.external = np.concatenate([p.external for p in pieces] + [np.arange(s, s + b.shape[1]) for b, s in dense])
-        self.tile_row = np.concatenate([*(p.tile_row for p in pieces), np.arange(first, self.size)])
-        self.tile_length = np.concatenate([*(p.tile_length for p in pieces), np.ones(n_dense, np.int64)])
+            self.dense = np.concatenate(dense, axis=1, out=self.dense)[self.points]
         self.runs = _interleave(pieces, m)
         work = np.add.reduceat(self.runs.length, self.runs.start[:-1]).astype(float) ** 2 if pieces else np.zeros(1)
         self.n_threads = n_threads() if work.sum() > 2 * _THREADED_WORK else 1
@@ -179,9 +173,6 @@ class _Piece(NamedTuple):
     row: Integers
     length: Integers
     value: Floats
-    external: Integers
-    tile_row: Integers
-    tile_length: Integers
 
 
 def _sorted_by_cells(blocks: Sequence[RowBlock], m: int) -> Integers:
@@ -196,32 +187,31 @@ def _sorted_by_cells(blocks: Sequence[RowBlock], m: int) -> Integers:
     return np.argsort(key, kind="stable")
 
 
-def _external(n_cells: int, width: int, start: int) -> Integers:
-    """The caller lists all counts, then all sums; the kernels keep a cell's rows together."""
-    external = np.empty((n_cells, width), np.int64)
-    external[:, 0] = start + np.arange(n_cells)
-    external[:, 1:] = start + n_cells + np.arange(n_cells * (width - 1)).reshape(n_cells, width - 1)
-    return external.ravel()
+def _in_kernels_order(blocks: Sequence[RowBlock], starts: Integers) -> tuple[Integers, Integers, Integers]:
+    """The caller's number of each of the kernels' rows, then the first row and the length of each tile.
+
+    The caller, whose blocks start at these rows, lists all counts, then all sums; the kernels keep a cell's together.
+    """
+    external, lengths = [], []
+    for block, start in zip(blocks, starts, strict=True):
+        k = block.n_cells if isinstance(block, Partition) else block.shape[1]
+        counts_then_sums = start + np.arange(block.shape[1])
+        external.append(np.column_stack([counts_then_sums[:k], counts_then_sums[k:].reshape(k, -1)]).ravel())
+        lengths.append(np.full(k, block.shape[1] // k))
+    length = np.concatenate(lengths)
+    return np.concatenate(external), np.cumsum(length) - length, length
 
 
-def _pack_partition(block: Partition, points: Integers, first: int, start: int) -> _Piece:
-    m, k = len(points), block.n_cells
-    width = block.shape[1] // k
+def _pack_partition(block: Partition, points: Integers, first: int) -> _Piece:
+    m, width = len(points), block.shape[1] // block.n_cells
     value = np.ones((m, width))
     if block.values is not None:
         value[:, 1:] = block.values[points]
-    return _Piece(
-        per_point=np.ones(m, np.int64),
-        row=first + width * block.cells[points].astype(np.int64),
-        length=np.full(m, width),
-        value=value.ravel(),
-        external=_external(k, width, start),
-        tile_row=first + width * np.arange(k),
-        tile_length=np.full(k, width),
-    )
+    row = first + width * block.cells[points].astype(np.int64)
+    return _Piece(per_point=np.ones(m, np.int64), row=row, length=np.full(m, width), value=value.ravel())
 
 
-def _pack_sparse(block: csr_array, points: Integers, first: int, start: int) -> _Piece:
+def _pack_sparse(block: csr_array, points: Integers, first: int) -> _Piece:
     lines = csr_array(block)[points]
     lines.sum_duplicates()
     return _Piece(
@@ -229,9 +219,6 @@ def _pack_sparse(block: csr_array, points: Integers, first: int, start: int) -> 
         row=first + lines.indices.astype(np.int64),
         length=np.ones(lines.nnz, np.int64),
         value=lines.data.astype(np.float64),
-        external=np.arange(start, start + block.shape[1]),
-        tile_row=np.arange(first, first + block.shape[1]),
-        tile_length=np.ones(block.shape[1], np.int64),
     )
 
 

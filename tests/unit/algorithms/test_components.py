@@ -218,18 +218,18 @@ def test_least_squares_solves_its_normal_equations():
     transcript = released(PowerPCA(n_components=2, n_rounds=4))
     terms, rounds = transcript.context, transcript.rounds
     found = PowerPCA(n_components=2).spread(terms, rounds)
-    total = pooled(terms, rounds)
-    trace = total_variance(terms, rounds, total)
-    tau = trace.variance / 5
+    n_records, mean = pooled(terms, rounds)
+    variance, scale = total_variance(terms, rounds, n_records, mean)
+    tau = variance / 5
     gradient = 2 * (found.covariance - 0.3 * tau * np.eye(5)) / tau**2
-    gradient += 2 * (np.trace(found.covariance) - trace.variance) / trace.scale**2 * np.eye(5)
+    gradient += 2 * (np.trace(found.covariance) - variance) / scale**2 * np.eye(5)
     for answered in rounds:
         directions, where = answered.query.directions, answered.block("product", terms)
-        wanted = answered.noisy[where].reshape(5, 2) / total.n_records - np.outer(total.mean, total.mean @ directions)
+        wanted = answered.noisy[where].reshape(5, 2) / n_records - np.outer(mean, mean @ directions)
         misfit = found.covariance @ directions - wanted
-        half = misfit @ directions.T / (answered.scales[where][0] / total.n_records) ** 2
+        half = misfit @ directions.T / (answered.scales[where][0] / n_records) ** 2
         gradient += half + half.T
-    assert np.abs(gradient).max() < 1e-8 * (total.n_records / rounds[0].scales[-1]) ** 2
+    assert np.abs(gradient).max() < 1e-8 * (n_records / rounds[0].scales[-1]) ** 2
     np.testing.assert_array_equal(found.covariance, found.covariance.T)
 
 
@@ -242,8 +242,8 @@ def test_a_spread_is_that_of_the_points():
     diagonal = Spread(np.zeros(3), np.diag([1.0, 3.0, 2.0])).components(2)
     np.testing.assert_allclose(diagonal, [[0, 0, 0], [0, 1, 0], [0, 0, 1]])
     np.testing.assert_array_equal(signed(np.array([[0.6, -0.8]])), [[-0.6, 0.8]])
-    noisy = Spread(np.zeros(2), np.diag([0.3, -0.1])).explained(np.eye(2), 0.6)
-    np.testing.assert_allclose(noisy.ratio, [0.5, 0.0])
+    _, ratio = Spread(np.zeros(2), np.diag([0.3, -0.1]), 0.6).explained(np.eye(2))
+    np.testing.assert_allclose(ratio, [0.5, 0.0])
 
 
 @pytest.mark.parametrize("algorithm", [CovariancePCA(n_components=2), PowerPCA(n_components=2)])
