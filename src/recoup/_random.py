@@ -7,13 +7,14 @@ other starts each time. Noise that protects people never comes from here, unless
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from recoup.errors import Argument, Call, ParameterError
 
 USUAL_SEED = 0
+Rng: TypeAlias = np.random.Generator  # of harmless randomness
 
 
 def seed_for(random_state: Any = None) -> int:

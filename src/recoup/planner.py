@@ -15,19 +15,9 @@ from math import sqrt
 import numpy as np
 
 from recoup._validate import whole_number
+from recoup.algorithms.kmeans import grid
 from recoup.algorithms.kmeans.adaptive import plan_stages
-from recoup.algorithms.kmeans.grid import (
-    TYPICAL_OFFSET,
-    ChosenGrid,
-    GridKMeans,
-    HybridKMeans,
-    Rule,
-    check_possible,
-    choose_grid,
-    choose_rounds,
-    lloyd_request,
-)
-from recoup.algorithms.kmeans.lloyd import KMeans
+from recoup.algorithms.kmeans.lloyd import KMeans, lloyd_request
 from recoup.errors import Argument, ParameterError
 from recoup.privacy.price import Price, epsilon_of_rho
 from recoup.queries.base import Array
@@ -39,16 +29,14 @@ _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 7
 # The law of the adaptive algorithm, fitted to the first list of the plan study: the excess over non-private k-means is
 # about 8 d (K / (N epsilon))^1.25.
 EXCESS_LAW, EXCESS_POWER = 8.0, 1.25
-# N epsilon / K from which on it holds; below, a cluster may be missed altogether.
-LEAST_STRENGTH = 100.0
+LEAST_STRENGTH = 100.0  # N epsilon / K from which on it holds; below, a cluster may be missed altogether
 # Below, the shape of the clusters decides by factors of ten, which no public number tells; above, clusters are missed
 # in some releases and not in others.
 LEAST_EXCESS, MOST_EXCESS = 0.003, 0.1
 # Where it was measured and held for most tables; with 20 and 26 clusters it failed for two tables of three, and with
 # 2,000 records or fewer for four lines of nine.
 MEASURED_COLUMNS, MEASURED_CLUSTERS, MEASURED_RECORDS = (1, 16), (2, 16), 5_000
-# What the adaptive plan is shown for where no number was declared.
-ASSUMED_RECORDS = 10_000
+ASSUMED_RECORDS = 10_000  # what the adaptive plan is shown for where no number was declared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +92,6 @@ class Plan:
         return self.amount if pure else epsilon_of_rho(self.amount, self.context.delta)
 
 
-# ---- plans ----
-
-
 def plan_lloyd(context: Context, *, n_clusters: int, n_rounds: int = 5) -> Plan:
     """Plan DP-KMEANS, the paper's Algorithm 1.
 
@@ -126,7 +111,7 @@ def plan_lloyd(context: Context, *, n_clusters: int, n_rounds: int = 5) -> Plan:
     algorithm = KMeans(n_clusters=n_clusters, n_rounds=n_rounds)
     k, d, n_rounds = algorithm.n_clusters, context.domain.n_columns, algorithm.n_rounds
     # The algorithm's own first request draws initial centres, which takes long for many clusters and changes nothing.
-    each = planned_round(context, algorithm.request(np.zeros((k, d))))
+    each = planned_round(context, lloyd_request(np.zeros((k, d)), Fraction(1, n_rounds)))
     displacement = None if each.center_deviation is None else k * d * each.center_deviation**2
     rounds, cells = ("1 round" if n_rounds == 1 else f"{n_rounds} rounds"), ("1 cell" if k == 1 else f"{k} cells")
     return Plan(
@@ -157,19 +142,6 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
     (0.003, True)
     """
     d, n_clusters = context.domain.n_columns, whole_number(n_clusters, "n_clusters")
-    expected, notes = None, _unknown_notes(context, n_clusters)
-    if context.n_records is None:
-        notes = (
-            f"No number of records was declared, so the first round asks for it, and the others depend on the answer: "
-            f"shown are those for {ASSUMED_RECORDS:,} records. Give --n-records, a public guess, to see yours and what "
-            "to expect.",
-        )
-    elif not notes:
-        expected = max(_by_law(context, n_clusters), LEAST_EXCESS)
-        if context.budget_measure != "pure":
-            notes = (
-                "What to expect was measured with Laplace noise, and is taken over to Gaussian noise of its strength.",
-            )
     rounds = []
     for stage in plan_stages(context, n_clusters, float(context.n_records or ASSUMED_RECORDS)):
         calibration = context.calibrated(stage.share)
@@ -180,6 +152,7 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
         rounds.append(
             PlannedRound(n_cells=stage.n_cells, price=calibration.price, count_scale=count_scale, sum_scale=sum_scale)
         )
+    expected, notes = _expected_loss(context, n_clusters)
     return Plan(
         context=context,
         algorithm=f"adaptive: first look, counts, then {rounds[-1].n_cells} or more cells with sums",
@@ -191,7 +164,7 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
     )
 
 
-def plan_grid(context: Context, *, n_clusters: int, rule: Rule = "eugkm") -> Plan:
+def plan_grid(context: Context, *, n_clusters: int, rule: grid.Rule = "eugkm") -> Plan:
     """Plan EUGkM: noisy counts on one regular grid; notes say where it is not the one that the rule asks for.
 
     Args:
@@ -207,9 +180,9 @@ def plan_grid(context: Context, *, n_clusters: int, rule: Rule = "eugkm") -> Pla
     >>> plan.rounds[0].n_cells, plan.notes
     (1048576, ('The grid is lowered from 5 bins a column to keep to 1048576 cells.',))
     """
-    k = GridKMeans(n_clusters=n_clusters, rule=rule).n_clusters
-    grid = choose_grid(context, k, _declared_records(context, "grid", k), Fraction(1), rule)
-    return _plan_by_grid(context, "grid", grid, k)
+    k = grid.GridKMeans(n_clusters=n_clusters, rule=rule).n_clusters
+    chosen = grid.choose_grid(context, k, _declared_records(context, "grid", k), Fraction(1), rule)
+    return _plan_by_grid(context, "grid", chosen, k)
 
 
 def plan_hybrid(context: Context, *, n_clusters: int) -> Plan:
@@ -226,9 +199,9 @@ def plan_hybrid(context: Context, *, n_clusters: int) -> Plan:
     >>> [r.n_cells for r in plan_hybrid(terms, n_clusters=3).rounds]
     [8000, 3]
     """
-    k = HybridKMeans(n_clusters=n_clusters).n_clusters
+    k = grid.HybridKMeans(n_clusters=n_clusters).n_clusters
     n = _declared_records(context, "hybrid", k)
-    chosen = choose_rounds(context, k, n)
+    chosen = grid.choose_rounds(context, k, n)
     note = (
         f"A Lloyd round is {'bought' if chosen.lloyd_share else 'not bought'}: predicted squared displacement of all "
         f"centres {chosen.lloyd_error:.3g} with it, {chosen.grid_error:.3g} with a grid alone."
@@ -236,7 +209,8 @@ def plan_hybrid(context: Context, *, n_clusters: int) -> Plan:
     plan = _plan_by_grid(context, "hybrid", chosen.grid, k, note)
     if not chosen.lloyd_share:
         return plan
-    request = lloyd_request(context, np.zeros((k, context.domain.n_columns)), chosen.lloyd_share)
+    centers = np.zeros((k, context.domain.n_columns))
+    request = lloyd_request(centers, chosen.lloyd_share, grid.best_count_part(context))
     return replace(
         plan,
         algorithm=f"{plan.algorithm}, then sums in {k} cells",
@@ -246,12 +220,12 @@ def plan_hybrid(context: Context, *, n_clusters: int) -> Plan:
     )
 
 
-def _plan_by_grid(context: Context, name: str, grid: ChosenGrid, n_clusters: int, *notes: str) -> Plan:
-    differs = (f"The grid is {grid.reason}.",) if grid.reason else ()
+def _plan_by_grid(context: Context, name: str, chosen: grid.ChosenGrid, n_clusters: int, *notes: str) -> Plan:
+    differs = (f"The grid is {chosen.reason}.",) if chosen.reason else ()
     return Plan(
         context=context,
-        algorithm=f"{name}: counts in {grid.query.size} cells, {grid.query.sides[0]} bins a column",
-        rounds=(planned_round(context, grid.request),),
+        algorithm=f"{name}: counts in {chosen.query.size} cells, {chosen.query.sides[0]} bins a column",
+        rounds=(planned_round(context, chosen.request),),
         n_clusters=n_clusters,
         notes=(*differs, *notes, *_weakness_notes(context, n_clusters)),
     )
@@ -269,7 +243,7 @@ def planned_round(context: Context, request: Request) -> PlannedRound:
     count, total = scales["count"], scales.get("sum")
     deviation, n_cells = None, request.query.size if query is None else query.n_cells
     if context.n_records is not None and total is not None and as_cells(query, "absolute"):
-        deviation = sqrt(of(total) ** 2 + (2.0 * TYPICAL_OFFSET * of(count)) ** 2) / (context.n_records / n_cells)
+        deviation = sqrt(of(total) ** 2 + (2.0 * grid.TYPICAL_OFFSET * of(count)) ** 2) / (context.n_records / n_cells)
     return PlannedRound(
         n_cells=n_cells, price=terms.price, count_scale=count, sum_scale=total, center_deviation=deviation
     )
@@ -281,7 +255,7 @@ def _mean_square(scales: Array) -> float:
 
 
 def _declared_records(context: Context, algorithm: str, n_clusters: int) -> float:
-    check_possible(context, n_clusters)
+    grid.check_possible(context, n_clusters)
     if context.n_records is None:
         needed = f"the {algorithm} plan needs a rough number of records: declare "
         raise ParameterError(needed, Argument("n_records"), ".")
@@ -296,12 +270,9 @@ def _suggested_rounds(context: Context, n_clusters: int) -> int | None:
     if context.n_records is None or context.budget_measure != "pure":
         return None
     d, epsilon = context.domain.n_columns, float(context.epsilon) / context.records_per_person
-    count_weight = float((4.0 * d * TYPICAL_OFFSET**2) ** (1.0 / 3.0))
+    count_weight = float((4.0 * d * grid.TYPICAL_OFFSET**2) ** (1.0 / 3.0))
     smallest = sqrt(500.0 * n_clusters**3 * (d + count_weight) ** 3) / context.n_records
     return int(min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, epsilon // smallest)))
-
-
-# ---- what the adaptive algorithm loses ----
 
 
 def _weakness_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
@@ -318,11 +289,19 @@ def _weakness_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
     )
 
 
-def _unknown_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
-    """Why nothing can be said of the adaptive algorithm's loss before it is run; nothing where something can."""
+def _expected_loss(context: Context, n_clusters: int) -> tuple[float | None, tuple[str, ...]]:
+    """What the adaptive algorithm will lose, none where a note says why nothing can be told before it is run."""
     n, d, weak = context.n_records, context.domain.n_columns, _weakness_notes(context, n_clusters)
-    if n is None or weak:
-        return weak
+    if n is None:
+        note = (
+            f"No number of records was declared, so the first round asks for it, and the others depend on the answer: "
+            f"shown are those for {ASSUMED_RECORDS:,} records. Give --n-records, a public guess, to see yours and what "
+            "to expect."
+        )
+        return None, (note,)
+    if weak:
+        return None, weak
+    loss = relative_excess(epsilon=context.effective_epsilon(), n_clusters=n_clusters, n_columns=d, n_records=n)
     reasons = [
         f"{value:,} {name}, where predictions were found to hold for {least} to {most}"
         for value, (least, most), name in (
@@ -333,14 +312,12 @@ def _unknown_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
     ]
     if n < MEASURED_RECORDS:
         reasons.append(f"{n:,} records, where predictions were found to hold from {MEASURED_RECORDS:,} on")
-    if _by_law(context, n_clusters) > MOST_EXCESS:
+    if loss > MOST_EXCESS:
         reasons.append(f"N epsilon is small for {d} columns and {n_clusters} clusters, and a cluster may be missed")
-    return (f"What this will lose is not known: {'; '.join(reasons)}.",) if reasons else ()
-
-
-def _by_law(context: Context, n_clusters: int) -> float:
-    n, d, epsilon = context.n_records or 0, context.domain.n_columns, context.effective_epsilon()
-    return relative_excess(epsilon=epsilon, n_clusters=n_clusters, n_columns=d, n_records=n)
+    if reasons:
+        return None, (f"What this will lose is not known: {'; '.join(reasons)}.",)
+    gaussian = "What to expect was measured with Laplace noise, and is taken over to Gaussian noise of its strength."
+    return max(loss, LEAST_EXCESS), () if context.budget_measure == "pure" else (gaussian,)
 
 
 def relative_excess(*, epsilon: float, n_clusters: int, n_columns: int, n_records: float) -> float:

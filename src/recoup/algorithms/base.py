@@ -6,14 +6,15 @@ Everything but the next query and its own estimate has a default, so that an alg
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
-import numpy as np
-
+from recoup._random import Rng as Rng
+from recoup._validate import whole_number
 from recoup.domain import Domain, uniform_points
 from recoup.errors import ParameterError
+from recoup.maxent.consistency import Rounds as Rounds
 from recoup.maxent.measure import total_of
 from recoup.maxent.sizes import WeightedPoints
 from recoup.maxent.support import drawn_support
@@ -23,8 +24,6 @@ from recoup.transcript.round import Round
 
 REQUIRED = ("type_name", "next_request", "estimate", "to_json", "from_json")
 _LONGEST_NAME = 200
-Rounds: TypeAlias = Sequence[Round]
-Rng: TypeAlias = np.random.Generator  # of harmless randomness
 
 
 class Algorithm(ABC):
@@ -157,6 +156,13 @@ class ImportedAlgorithm(Algorithm):
     def estimate(self, context: Context, rounds: Rounds) -> Array:
         """Refused: nobody here knows what it would make of its answers."""
         raise ParameterError(f"{self.name} ran elsewhere and has no answer here: use the inferred data set itself.")
+
+
+def whole_fields(algorithm: Algorithm) -> None:
+    """Check that every field of an algorithm that is an int is a whole number of at least 1, and keep it as one."""
+    for field in fields(algorithm):  # type: ignore[arg-type]
+        if field.type in (int, "int"):
+            object.__setattr__(algorithm, field.name, whole_number(getattr(algorithm, field.name), field.name))
 
 
 def last_of(rounds: Rounds) -> Round:

@@ -4,14 +4,14 @@ An answer is (1 + p, d): the mean, then p orthonormal components, largest varian
 of a component is fixed by its largest entry, which is positive. Components are directions in columns scaled by their
 bounds to [-1, 1], where no column outweighs another because of its unit; only the mean has the user's units.
 
-What spoils components is the spectral norm of the noise matrix that is added to the covariance. For both ways it
-follows from public numbers alone, so `plan_components` chooses between them before anything is asked.
+What spoils components is the spectral norm of the noise of the covariance. It follows from public numbers alone, so
+`plan_components` chooses between the two ways before anything is asked.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
 from typing import ClassVar, Literal, NamedTuple
@@ -19,7 +19,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from recoup._validate import whole_number
-from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of
+from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of, whole_fields
 from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.maxent.measure import total_of
@@ -73,8 +73,7 @@ class _Components(Algorithm):
     pseudo_records: ClassVar[float] = 30.0
 
     def __post_init__(self) -> None:
-        for field in fields(self):  # type: ignore[arg-type]
-            object.__setattr__(self, field.name, whole_number(getattr(self, field.name), field.name))
+        whole_fields(self)
 
     @abstractmethod
     def spread(self, context: Context, rounds: Rounds) -> Spread:
@@ -276,9 +275,6 @@ def spread_of(domain: Domain, points: Array, weights: Array) -> Spread:
     return Spread(domain.clip(mean), covariance, float(np.trace(covariance)))
 
 
-# ---- what noisy rounds say together ----
-
-
 def pooled(context: Context, rounds: Rounds) -> tuple[float, Array]:
     """The number of records and their mean, from the counts and sums of all rounds; the mean is inside the domain."""
     last_of(rounds)
@@ -315,9 +311,6 @@ def _centred_products(context: Context, answered: Round, n_records: float, mean:
 
 def _directions_of(answered: Round) -> Array:
     return of_kind(answered.query, PowerQuery, "only a round of a power iteration has directions.").directions
-
-
-# ---- which of the two ----
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import expit
 
-from recoup._validate import positive_number, whole_number
-from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of
+from recoup._validate import positive_number
+from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of, whole_fields
 from recoup.errors import ParameterError
 from recoup.maxent.measure import Pass, Problem, maxent, total_of
 from recoup.maxent.support import Measure
@@ -74,7 +74,7 @@ class LogisticRegression(Algorithm):
     has_label: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_rounds", whole_number(self.n_rounds, "n_rounds"))
+        whole_fields(self)
         for name in ("step_size", "l2", "pseudo_records", *(["clip"] if self.clip is not None else [])):
             number = positive_number(getattr(self, name), name, high=_LARGEST_PARAMETER, or_zero=name == "l2")
             object.__setattr__(self, name, number)
@@ -130,10 +130,9 @@ class LogisticRegression(Algorithm):
     def support(self, context: Context, rounds: Rounds, n_points: int, rng: Rng) -> Array:
         """Points where labelled records may lie: all features once with either label, the second half positive.
 
-        Real columns crowd at an end of their range, where none of a few uniform points lies. So each pass explains the
-        rounds on some points, and the next ones are drawn from exponential densities with the means that were found.
-        The first passes take answers for less exact, by their slack: a support that is still far away would otherwise
-        be torn to its edge by what it cannot explain.
+        Real columns crowd at an end of their range, where few uniform points lie. So each pass explains the rounds on
+        some points, and the next ones are drawn from exponential densities with the means that were found. Early passes
+        take answers for less exact: a support that is far away would be torn to its edge by what it cannot explain.
         """
 
         def support(n: int, last: Measure | None) -> Array:
@@ -144,7 +143,12 @@ class LogisticRegression(Algorithm):
                 masses = np.maximum(of_class.sum(axis=1), 1e-300)
                 means = of_class @ last.points[:, :-1] / masses[:, None]
                 share = float(np.clip(masses[1] / masses.sum(), _FEWEST_OF_A_CLASS, 1.0 - _FEWEST_OF_A_CLASS))
-            return _drawn(context, means, share, n, rng)
+            half = (n + 1) // 2
+            tilts = tilt_of_mean(means)[(rng.random(half) < share).astype(np.int64)]
+            tilts[rng.random(tilts.shape) < _UNIFORM] = 0.0
+            features = exponential_values(tilts, rng.random(tilts.shape))
+            both = [np.column_stack([features, np.full(half, label)]) for label in (-1.0, 1.0)]
+            return context.domain.clip(np.concatenate(both)[:n])
 
         total, n_few = total_of(context, rounds), min(n_points, _POINTS_OF_A_PASS)
         slacks = [part * (total * 0.5 * _reach(context, 2)) for part in _SLACKS[:-1]]
@@ -227,9 +231,8 @@ def supported(move: Array, curvature: Array, variance: float) -> Array:
     """The part of a move to a minimum that is more than the error of the gradients that it was computed from.
 
     Where the loss is curved with h, an error of a gradient moves its minimum by 1 / h of it. True moves are taken to be
-    normal, with one variance in all directions, and each direction keeps the share of that variance in the sum of both.
-    It is the likeliest one given the directions that move by more than their error: a base without a signal holds back
-    the others, which therefore say nothing. Where no direction is beyond its error, nothing is left.
+    normal, with one variance in all directions, the likeliest given those that move by more than their error (a base
+    without a signal holds back the others); each direction keeps the share of that variance in the sum of both.
     """
     curved, axes = np.linalg.eigh(curvature)
     along = axes.T @ move
@@ -273,15 +276,6 @@ def _reach(context: Context, norm: int) -> float:
     d = context.domain.n_columns - 1
     longest = min(context.domain.sum_bound(norm), float(d) if norm == 1 else float(np.sqrt(d)))
     return 1.0 + longest if norm == 1 else float(np.sqrt(1.0 + longest**2))
-
-
-def _drawn(context: Context, means: Array, share: float, n_points: int, rng: Rng) -> Array:
-    half = (n_points + 1) // 2
-    tilts = tilt_of_mean(means)[(rng.random(half) < share).astype(np.int64)]
-    tilts[rng.random(tilts.shape) < _UNIFORM] = 0.0
-    features = exponential_values(tilts, rng.random(tilts.shape))
-    both = [np.column_stack([features, np.full(half, label)]) for label in (-1.0, 1.0)]
-    return context.domain.clip(np.concatenate(both)[:n_points])
 
 
 def tilt_of_mean(mean: Array) -> Array:

@@ -13,8 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import gammainc, gammaincc
 
-from recoup._validate import whole_number
-from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of
+from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of, whole_fields
 from recoup.algorithms.kmeans.lloyd import spread_centers
 from recoup.domain import Domain, uniform_points
 from recoup.errors import ParameterError
@@ -70,8 +69,7 @@ class GaussianMixture(Algorithm):
     support_points: ClassVar[int] = 5000
 
     def __post_init__(self) -> None:
-        for name in ("n_components", "n_rounds"):
-            object.__setattr__(self, name, whole_number(getattr(self, name), name))
+        whole_fields(self)
         if self.n_components > MAX_SIZE // 3:
             advice = f"n_components={self.n_components}: at most {MAX_SIZE // 3} components can be represented."
             raise ParameterError(advice, parameter="n_components")
@@ -150,8 +148,7 @@ def noisy_step(context: Context, rounds: Rounds) -> Mixture:
     """An M step on the last round's noisy answer: what is mostly noise hardly moves the state.
 
     Everything is moved by the share v / (v + noise) of what the answer says, where v is how much such moves vary when
-    the component fits the data and noise is the variance of their error. Counts move away from equal parts of the
-    number of records that all rounds tell of. Means stay in the domain.
+    the component fits the data; counts move away from equal parts of the records that all rounds tell of.
     """
     answered = last_of(rounds)
     query = _mixture_query(answered)
@@ -209,11 +206,8 @@ def _start(context: Context, n_components: int, rng: Rng) -> Mixture:
     """Components spread over the domain without data, together about as wide as it."""
     domain = context.domain
     d, (kind, radius) = domain.n_columns, domain.shape()
-    of_domain = 1.0 / 3.0
-    if kind == 1:
-        of_domain = min(of_domain, 2.0 * radius**2 / ((d + 1) * (d + 2)))
-    elif kind == 2:
-        of_domain = min(of_domain, radius**2 / (d + 2))
+    of_ball = {1: 2.0 * radius**2 / ((d + 1) * (d + 2)), 2: radius**2 / (d + 2)}
+    of_domain = min(1.0 / 3.0, of_ball.get(kind, 1.0))
     return Mixture(
         weights=np.full(n_components, 1.0 / n_components),
         means=spread_centers(domain, n_components, rng),

@@ -23,23 +23,14 @@ from recoup.queries import QUERIES, unknown
 
 
 class Entry(NamedTuple):
-    """One algorithm of Recoup.
-
-    Attributes:
-        kind: its class; `kind.type_name` is its name in transcripts.
-        family: which estimator runs it.
-        name: what users pick it by within the family; none where there is nothing to pick.
-        description: what it is, for people.
-        plans_rounds: whether it decides itself how many rounds there are.
-        plan: from terms, n_clusters and, if it does not plan its rounds, n_rounds to what a release costs; or none.
-    """
+    """One algorithm of Recoup; `kind.type_name` is its name in transcripts."""
 
     kind: type[Algorithm]
-    family: Literal["kmeans", "mixture", "logistic", "components", "imported"]
-    name: str | None
-    description: str
-    plans_rounds: bool = False
-    plan: Callable[..., Plan] | None = None
+    family: Literal["kmeans", "mixture", "logistic", "components", "imported"]  # which estimator runs it
+    name: str | None  # what users pick it by within the family; none where there is nothing to pick
+    description: str  # for people
+    plans_rounds: bool = False  # whether it decides itself how many rounds there are
+    plan: Callable[..., Plan] | None = None  # from terms, n_clusters and, if it plans no rounds, n_rounds to the cost
 
 
 ENTRIES = [
@@ -144,7 +135,9 @@ def register(*kinds: type | Entry) -> None:
         if not isinstance(name, str) or not name:
             raise ParameterError(f"{kind.__name__} has no type_name: give it one, for example 'my-median'.")
         same = known.get(name, kind)
-        if same is not kind and not _defined_anew(same, kind):
+        # A notebook's cell that runs twice is no other class; those that a function makes share their name by chance.
+        again = (same.__module__, same.__qualname__) == (kind.__module__, kind.__qualname__)
+        if same is not kind and (not again or "<locals>" in kind.__qualname__):
             raise ParameterError(f"the name {name!r} is taken by {same.__qualname__}: choose another.")
         missing = [part for part in (REQUIRED if is_algorithm else _QUERY) if not hasattr(kind, part)]
         if missing:
@@ -155,9 +148,3 @@ def register(*kinds: type | Entry) -> None:
     for entry in entries:
         ENTRIES[:] = [one for one in ENTRIES if one.kind.type_name != entry.kind.type_name]
         ENTRIES.append(entry._replace(kind=completed(entry.kind)))
-
-
-def _defined_anew(earlier: type, kind: type) -> bool:
-    # A notebook's cell that runs twice. Classes that a function makes share their name, whatever they do.
-    same = (earlier.__module__, earlier.__qualname__) == (kind.__module__, kind.__qualname__)
-    return same and "<locals>" not in kind.__qualname__

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round
 
+Rounds: TypeAlias = Sequence[Round]
 # Sums and squares of numbers inside these limits neither overflow nor vanish.
 _LARGEST, _SMALLEST = 1e50, 1e-50
 # Slopes are sums of at most a few thousand terms: less than this, relative to their size, is rounding.
@@ -68,7 +69,7 @@ def noisy_means_of(context: Context, answered: Round) -> Array | None:
     return None if cells is None or cells.sums is None else cells.means(context)
 
 
-def voronoi_cells_of(rounds: Sequence[Round]) -> list[Cells]:
+def voronoi_cells_of(rounds: Rounds) -> list[Cells]:
     """Read rounds of counts, with or without absolute sums; other queries are refused."""
     if not rounds:
         raise ParameterError("the transcript holds no round to infer from.")

@@ -1,19 +1,18 @@
 """What was measured wins: the inferred data is moved until it has the means and sizes that the last rounds measured.
 
-Maximum entropy weighs points that were drawn from coarse looks. Where a column is zero for nearly everybody, no such
-point lies at zero, and no budget moves the inferred mean there. The last rounds measured counts and means of their
-cells. What these say beyond their noise is an error of the model: the points of a cell are moved by it, column by
-column, and its weight is changed. Each round is compared with what all rounds before it predicted.
+Maximum entropy weighs points that were drawn from coarse looks: where a column is zero for nearly everybody, none of
+them lies at zero, and no budget moves the inferred mean there. What the last rounds measured of their cells beyond
+noise is an error of the model, by which the points of a cell are moved, column by column, and its weight is changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import erfcx, expit, log_ndtr
 
+from recoup.maxent.consistency import Rounds
 from recoup.maxent.sizes import WeightedPoints, sums_by_cell
 from recoup.queries.base import Array, of_kind
 from recoup.queries.cells import VoronoiQuery, as_cells
@@ -40,7 +39,7 @@ class CellMisfit(NamedTuple):
     offset_errors: Array  # (k, d) the standard deviations of their noise
 
 
-def solved_and_settled(rounds: Sequence[Round], n_settling: int) -> tuple[Sequence[Round], Sequence[Round]]:
+def solved_and_settled(rounds: Rounds, n_settling: int) -> tuple[Rounds, Rounds]:
     """Which rounds of a release the solver explains, and which then correct what it gave.
 
     The last rounds, which settled centres, only correct: their cells hardly differ, so their rows would be the same.
@@ -50,7 +49,7 @@ def solved_and_settled(rounds: Sequence[Round], n_settling: int) -> tuple[Sequen
     return solved, [*with_means[-1:], *rounds[len(solved) :]]
 
 
-def corrected(context: Context, rounds: Sequence[Round], points: Array, weights: Array) -> WeightedPoints:
+def corrected(context: Context, rounds: Rounds, points: Array, weights: Array) -> WeightedPoints:
     """Move a measure, round by round, to what they measured beyond their noise; the total stays."""
     for answered in rounds:
         query, law = of_kind(answered.query, VoronoiQuery), answered.mechanism
@@ -99,9 +98,8 @@ def expected_error(offsets: Array, errors: Array, law: str) -> Array:
     from none to the whole range, first for all columns together, then for each column with these as its prior.
     """
     typical = float(np.exp(np.mean(np.log(errors))))
-    spreads = typical * _RATIOS
-    none = _log_density(offsets, errors, 0.0, law)
-    logs = np.stack([none, *(_log_density(offsets, errors, spread, law) for spread in spreads)])
+    by_spread = [_given_spread(offsets, errors, spread, law) for spread in (0.0, *(typical * _RATIOS))]
+    logs, means = (np.stack(parts) for parts in zip(*by_spread, strict=True))
     densities = np.exp(logs - logs.max(axis=0))
     prior = np.zeros((len(logs), 1))
     prior[0] = _NULL_VALUES
@@ -109,13 +107,12 @@ def expected_error(offsets: Array, errors: Array, law: str) -> Array:
     shares = _mixture(densities, _COMMON_VALUES * common)
     posterior = shares[:, None, :] * densities
     # In logarithms: the density of noise alone may be too small for a number.
-    noise_alone = none - logs.max(axis=0)
+    noise_alone = logs[0] - logs.max(axis=0)
     gains = (np.log(posterior.sum(axis=0)) - noise_alone).sum(axis=0)
     together = (np.log((common[:, None, :] * densities).sum(axis=0)) - noise_alone).sum()
     posterior /= posterior.sum(axis=0)
-    means = np.stack([_posterior_mean(offsets, errors, spread, law) for spread in spreads])
     real = (gains > _EVIDENCE) | (together > _EVIDENCE)
-    return np.where(real, (posterior[1:] * means).sum(axis=0), 0.0)
+    return np.where(real, (posterior[1:] * means[1:]).sum(axis=0), 0.0)
 
 
 def _mixture(densities: Array, prior: Array) -> Array:
@@ -129,15 +126,19 @@ def _mixture(densities: Array, prior: Array) -> Array:
     return shares
 
 
-def _posterior_mean(offsets: Array, errors: Array, spread: float, law: str) -> Array:
-    """The mean of a Gaussian error of this spread, given its sum with noise."""
+def _given_spread(offsets: Array, errors: Array, spread: float, law: str) -> tuple[Array, Array]:
+    """Of noise plus a Gaussian error of this spread: its log density, up to a constant, and the mean of the error."""
     if law == "gaussian":
-        return np.asarray(offsets * spread**2 / (spread**2 + errors**2))
+        variance = errors**2 + spread**2
+        return -0.5 * np.log(variance) - 0.5 * offsets**2 / variance, offsets * spread**2 / variance
     scale = errors / np.sqrt(2.0)
+    if spread == 0.0:
+        return -np.abs(offsets) / scale - np.log(scale), np.zeros_like(offsets)
     above, mean_above = _half(offsets, scale, spread)
     below, mean_below = _half(-offsets, scale, spread)
     part = expit(above - below)
-    return np.asarray(part * mean_above - (1.0 - part) * mean_below)
+    density = 0.5 * (spread / scale) ** 2 + np.logaddexp(above, below) - np.log(scale)
+    return density, part * mean_above - (1.0 - part) * mean_below
 
 
 def _half(x: Array, scale: Array, spread: float) -> tuple[Array, Array]:
@@ -146,20 +147,6 @@ def _half(x: Array, scale: Array, spread: float) -> tuple[Array, Array]:
     # Density over mass of a standard Gaussian below alpha; as logarithms these would cancel, and lose all digits.
     tail = np.sqrt(2.0 / np.pi) / erfcx(-alpha / np.sqrt(2.0))
     return -x / scale + log_ndtr(alpha), spread**2 / scale - spread * tail
-
-
-def _log_density(offsets: Array, errors: Array, spread: float, law: str) -> Array:
-    """Of noise plus a Gaussian error of this spread, up to a constant."""
-    if law == "gaussian":
-        variance = errors**2 + spread**2
-        return np.asarray(-0.5 * np.log(variance) - 0.5 * offsets**2 / variance)
-    scale = errors / np.sqrt(2.0)
-    if spread == 0.0:
-        return np.asarray(-np.abs(offsets) / scale - np.log(scale))
-    ratio = spread / scale
-    below = -offsets / scale + log_ndtr(offsets / spread - ratio)
-    above = offsets / scale + log_ndtr(-offsets / spread - ratio)
-    return np.asarray(0.5 * ratio**2 + np.logaddexp(below, above) - np.log(scale))
 
 
 def _resized(query: VoronoiQuery, points: Array, weights: Array, sizes: Array) -> Array:

@@ -1,12 +1,10 @@
 """What the data was like, given any rounds: the maximum-entropy measure on a support that explains them.
 
-One function, `maxent`, for every algorithm. A `Problem` says which rounds, how many records, where these may lie and
-how far to trust that; algorithms state their own, and rounds of counts and sums are read here in one of three ways,
-with the constants tuned for each. `by_means` reads rounds of DP-KMEANS: the support lies around the consistent means of
-all of them. `by_cells` reads any other mix of one release, from its first look. `by_parts` reads several releases
-together, whose looks may be of different worth. In few columns a grid tells how columns go together, which marginals
-cannot. In more, its cells are wide, and a base that is uniform inside them is worse than marginals, or than points
-around the means that other rounds measured. Looks that are left out of the support still stand in the rows.
+Algorithms state their own `Problem`, and rounds of counts and sums are read here in one of three ways, with constants
+tuned for each. `by_means` reads rounds of DP-KMEANS: the support lies around the consistent means of all of them.
+`by_cells` reads any other mix of one release, from its first look. `by_parts` reads several releases, whose looks may
+be of different worth: in few columns a grid tells how columns go together; in more, its cells are wide, and marginals,
+or points around measured means, are a better base. Looks that are left out of the support still stand in the rows.
 """
 
 from __future__ import annotations
@@ -19,7 +17,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.maxent.consistency import cells_of, made_consistent, voronoi_cells_of
+from recoup._random import Rng
+from recoup.maxent.consistency import Rounds, cells_of, made_consistent, voronoi_cells_of
 from recoup.maxent.correction import corrected, solved_and_settled
 from recoup.maxent.newton import solve
 from recoup.maxent.sizes import records_of
@@ -58,13 +57,13 @@ class Problem:
     """What a measure is to explain, and where it may lie."""
 
     context: Context  # the terms that the rounds share
-    rounds: Sequence[Round]  # queries with their noisy answers
+    rounds: Rounds  # queries with their noisy answers
     total: float  # the number of records
     temperature: float  # the weight of the entropy: how far the base is trusted
     support: Callable[[int, Measure | None], Array]  # draws points, given their number and the measure of the last pass
     passes: Sequence[Pass]  # one after the other
     base: Array | None = None  # weights of the support that the measure departs least from; uniform without any
-    settled: Sequence[Round] = ()  # rounds that measured means, by which the measure is corrected at the end
+    settled: Rounds = ()  # rounds that measured means, by which the measure is corrected at the end
     seconds: Mapping[str, float] = field(default_factory=dict)  # what it took to state the problem, by stage
 
 
@@ -88,7 +87,7 @@ def maxent(problem: Problem) -> Measure:
 
 
 def observations(
-    context: Context, rounds: Sequence[Round], points: Array, total: float
+    context: Context, rounds: Rounds, points: Array, total: float
 ) -> tuple[list[RowBlock], Array, Array, NDArray[np.str_]]:
     """Stack the rounds' rows on a support, with their answers, noise scales and the law of their noise."""
     blocks: list[RowBlock] = []
@@ -108,7 +107,7 @@ def observations(
     return blocks, np.concatenate(observed), np.concatenate(scales), np.concatenate(laws)
 
 
-def total_of(context: Context, rounds: Sequence[Round]) -> float:
+def total_of(context: Context, rounds: Rounds) -> float:
     """The number of records that all count totals support together, each weighted by its precision; at least 1."""
     records = records_of(context, rounds)
     return float(context.n_records or 1000) if records is None else max(1.0, records.estimate)
@@ -121,17 +120,17 @@ def weighted_quantile(values: Array, weights: Array, level: float) -> float:
     return float(values[order][min(np.searchsorted(cumulative, level * cumulative[-1]), len(values) - 1)])
 
 
-def only_means(rounds: Sequence[Round]) -> bool:
+def only_means(rounds: Rounds) -> bool:
     """Whether every round is one of DP-KMEANS: nothing was asked but counts and absolute sums of its cells."""
     return all(as_cells(r.query, "absolute") for r in rounds)
 
 
-def only_cells(rounds: Sequence[Round]) -> bool:
+def only_cells(rounds: Rounds) -> bool:
     """Whether every round counts records in cells, with or without sums: then the rows are those of the cells."""
     return all(counts_in_cells(r.query) for r in rounds)
 
 
-def by_means(context: Context, rounds: Sequence[Round], rng: np.random.Generator, *, n_points: int) -> Problem:
+def by_means(context: Context, rounds: Rounds, rng: Rng, *, n_points: int) -> Problem:
     """State the problem of rounds of counts and absolute sums alone."""
     clock = time.perf_counter()
     cells, counted, _ = made_consistent(voronoi_cells_of(rounds), context)
@@ -158,8 +157,8 @@ def by_means(context: Context, rounds: Sequence[Round], rng: np.random.Generator
 
 def by_cells(
     context: Context,
-    rounds: Sequence[Round],
-    rng: np.random.Generator,
+    rounds: Rounds,
+    rng: Rng,
     *,
     n_points: int,
     n_passes: int = 2,
@@ -183,9 +182,7 @@ def by_cells(
     )
 
 
-def by_parts(
-    context: Context, parts: list[tuple[Sequence[Round], int]], rng: np.random.Generator, n_points: int, strength: float
-) -> Problem:
+def by_parts(context: Context, parts: list[tuple[Rounds, int]], rng: Rng, n_points: int, strength: float) -> Problem:
     """State the problem of several releases: the rounds of each, and how many of them settled centres."""
     total = total_of(context, [answered for rounds, _ in parts for answered in rounds])
     split = [solved_and_settled(rounds, n_settling) for rounds, n_settling in parts]
@@ -221,7 +218,7 @@ def equal_parts(n: int, n_parts: int) -> list[int]:
     return [int(size) for size in np.diff(np.linspace(0, n, n_parts + 1).astype(int))]
 
 
-def base_looks(rounds: Sequence[Round], n_columns: int) -> list[Round]:
+def base_looks(rounds: Rounds, n_columns: int) -> list[Round]:
     """The looks to draw the support from: grids in few columns, marginals in more; else grids, if no round has sums."""
     looks = [r for r in rounds if marginals_of(r.query)]
     few = n_columns <= _GRID_COLUMNS
@@ -240,7 +237,7 @@ def has_means(answered: Round) -> bool:
     return bool(counts[errors <= LARGEST_MEAN_ERROR].sum() > 0.5 * counts.sum())
 
 
-def temperature_of(strength: float, rounds: Sequence[Round]) -> float:
+def temperature_of(strength: float, rounds: Rounds) -> float:
     """The weight of the entropy: all rows of one record weigh at most epsilon, so tilts stay within e^(+-L)."""
     grid = any(as_grid(answered.query) for answered in rounds)
     absolute = any(as_cells(answered.query, "absolute") for answered in rounds)
@@ -253,7 +250,7 @@ def temperature_of_means(count_scale: float, total: float) -> float:
     return float(0.4 * (1.0 / (count_scale**2 * max(total, 1.0))) ** 0.25)
 
 
-def strength_of(context: Context, rounds: Sequence[Round]) -> float:
+def strength_of(context: Context, rounds: Rounds) -> float:
     """The epsilon of Laplace noise that a release is worth; of answers that were made elsewhere, by their noise."""
     if not any(answered.imported is not None for answered in rounds):
         return context.effective_epsilon()

@@ -1,11 +1,11 @@
 """The certified solver of the maximum-entropy problem: a log-barrier Newton method on its dual.
 
-First-order methods stop far from the optimum when rounds are nearly collinear, and nothing tells so. Newton's method
-does not, and the duality gap of every iterate is known exactly, so the answer comes with a proof of its accuracy.
-The barrier is handled in primal-dual form: the two bounds of a row carry multipliers, which need about a third fewer
-steps than the plain barrier's Hessian, and a predictor chooses how far the barrier may fall in a step.
-In the unit-free dual variables u = b z, with residuals rho = (y - A mu) / b, the gap of a Laplace row is
-|rho| - u rho and that of a Gaussian row (rho - u)^2 / 2: sums of nonnegative terms, free of cancellation.
+First-order methods stop far from the optimum when rounds are nearly collinear, and nothing tells so. Here the duality
+gap of every iterate is known exactly, so the answer comes with a proof of its accuracy. The barrier is handled in
+primal-dual form: the two bounds of a row carry multipliers, which need about a third fewer steps than the plain
+barrier's Hessian, and a predictor chooses how far the barrier may fall in a step. In the unit-free dual variables
+u = b z, with residuals rho = (y - A mu) / b, the gap of a Laplace row is |rho| - u rho and that of a Gaussian row
+(rho - u)^2 / 2: sums of nonnegative terms, free of cancellation.
 """
 
 from __future__ import annotations

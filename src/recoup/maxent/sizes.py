@@ -7,7 +7,6 @@ more, without bias: by the sum of the noisy counts of its cells, the negative on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, log10
 from typing import Any, NamedTuple
@@ -15,13 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from recoup._random import Rng
 from recoup.kernels.weighted_kmeans import weighted_kmeans
+from recoup.maxent.consistency import Rounds
 from recoup.maxent.support import reachable_cells
 from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.queries.counts import as_grid
 from recoup.transcript.context import Context
-from recoup.transcript.round import Round
 
 _HALF_WIDTH = 1.645  # standard deviations on each side of an estimate: nine times in ten the truth lies between
 _NONE = 3.0  # standard deviations: an estimate below this many might be of an empty table
@@ -78,7 +78,7 @@ class RecordCount:
         return {name: getattr(self, name) for name in names}
 
 
-def records_of(context: Context, rounds: Sequence[Round]) -> RecordCount | None:
+def records_of(context: Context, rounds: Rounds) -> RecordCount | None:
     """Estimate the number of records from all counts that add up to it, each total weighted by its precision.
 
     Args:
@@ -160,7 +160,7 @@ class Sizes(NamedTuple):
         return self.stands_out | (self.estimates >= _DEVIATIONS * self.deviations)
 
 
-def sizes_by_counts(rounds: Sequence[Round], clusters: Clusters) -> Sizes:
+def sizes_by_counts(rounds: Rounds, clusters: Clusters) -> Sizes:
     """Estimate how many records are in each cluster from the noisy counts of all rounds, without bias."""
     k = clusters.n
     weighted, precision, stands_out = np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.bool_)
@@ -189,9 +189,7 @@ def sizes_by_counts(rounds: Sequence[Round], clusters: Clusters) -> Sizes:
     return Sizes(estimates, deviations, stands_out)
 
 
-def without_doubtful_clusters(
-    rounds: Sequence[Round], points: Array, weights: Array, n_clusters: int, rng: np.random.Generator
-) -> Array:
+def without_doubtful_clusters(rounds: Rounds, points: Array, weights: Array, n_clusters: int, rng: Rng) -> Array:
     """The weights of a measure without the mass of small clusters whose size cannot be told from noise."""
     weights = np.array(weights)
     small = _SMALL * float(weights.sum()) / n_clusters

@@ -1,10 +1,9 @@
 """Where an inferred measure may live: points drawn around what was released, never around records.
 
 A first look (a grid or marginals, denoised) says roughly where records are, the means of cells say it better, and the
-measure of a pass before says where the mass went. A grid may have a million cells, most of them empty and some outside
-the domain. Cells that no record can reach hold noise alone and are left out. The rest is read in blocks of whole cells,
-whose sums are measurements like any other. In few columns, bins are merged alike along each. In more, that would leave
-one or two bins per column; there, blocks are small where the released counts are high, and large elsewhere.
+measure of a pass before says where the mass went. A grid may have a million cells: those that no record can reach are
+left out, and the rest is read in blocks of whole cells, whose sums are measurements like any other. In few columns,
+bins are merged alike along each; in more, blocks are small where the released counts are high, and large elsewhere.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from recoup._random import Rng
 from recoup.domain import Domain, uniform_points
-from recoup.maxent.consistency import Cells
+from recoup.maxent.consistency import Cells, Rounds
 from recoup.maxent.newton import Solution
 from recoup.queries.base import Array, Integers, Partition, of_kind
 from recoup.queries.cells import VoronoiQuery, as_cells
@@ -47,9 +47,9 @@ class Measure:
 
 def drawn_support(
     context: Context,
-    rounds: Sequence[Round],
+    rounds: Rounds,
     n_points: int,
-    rng: np.random.Generator,
+    rng: Rng,
     *,
     total: float,
     last: Measure | None = None,
@@ -70,7 +70,7 @@ def drawn_support(
     return np.concatenate(parts)
 
 
-def around_means(context: Context, cells: Sequence[Cells], n_points: int, rng: np.random.Generator) -> Array:
+def around_means(context: Context, cells: Sequence[Cells], n_points: int, rng: Rng) -> Array:
     """Points around the consistent means of all rounds, as often as their counts say."""
     means = np.concatenate([c.means(context) for c in cells])
     counts = np.concatenate([np.maximum(c.counts, 0.0) for c in cells])
@@ -79,41 +79,34 @@ def around_means(context: Context, cells: Sequence[Cells], n_points: int, rng: n
     return _around(context, means, scales / np.maximum(counts, 1e-9), shares, n_points, 1.0, rng)
 
 
-def resampled(
-    context: Context, measure: Measure, n_points: int, rng: np.random.Generator, jitters: Sequence[float]
-) -> Array:
+def resampled(context: Context, measure: Measure, n_points: int, rng: Rng, jitters: Sequence[float]) -> Array:
     """Points of a measure, as often as their weights say, each moved a little."""
     chosen = rng.choice(len(measure.points), size=n_points, p=measure.weights / measure.weights.sum())
     return _jittered(context, measure.points[chosen], rng.choice(jitters, n_points), rng)
 
 
-def _from_first_look(
-    context: Context, rounds: Sequence[Round], total: float, n_points: int, rng: np.random.Generator
-) -> Array:
+def _from_first_look(context: Context, rounds: Rounds, total: float, n_points: int, rng: Rng) -> Array:
     """The denoised grid, or the product of the denoised marginals, with some uniform points; without one, uniform."""
     look = next((r for r in rounds if marginals_of(r.query)), None)
-    n_uniform = n_points if look is None else round(n_points * _UNIFORM_SHARE)
-    parts = [uniform_points(context.domain, n_uniform, rng)]
-    if look is not None:
-        grid, noisy, n = as_grid(look.query), look.noisy, n_points - n_uniform
-        columns, start = np.array(uniform_points(context.domain, n, rng), order="C"), 0
-        for marginal in marginals_of(look.query):
-            if grid is not None:
-                weights = likely_counts(context.domain, grid, noisy, total)
-            else:
-                weights = denoised(noisy[start : start + marginal.size], total)
-            start += marginal.size
-            cells = rng.choice(marginal.size, size=n, p=weights / weights.sum())
-            sides = np.array(marginal.sides)
-            corner = np.stack(np.unravel_index(cells, marginal.sides), axis=1)
-            columns[:, list(marginal.columns)] = (corner + rng.random(corner.shape)) / sides * 2.0 - 1.0
-        parts.append(context.domain.clip(columns))
-    return np.concatenate(parts)
+    if look is None:
+        return uniform_points(context.domain, n_points, rng)
+    n_uniform = round(n_points * _UNIFORM_SHARE)
+    uniform, n = uniform_points(context.domain, n_uniform, rng), n_points - n_uniform
+    columns, start = np.array(uniform_points(context.domain, n, rng), order="C"), 0
+    grid, noisy = as_grid(look.query), look.noisy
+    for marginal in marginals_of(look.query):
+        if grid is not None:
+            weights = likely_counts(context.domain, grid, noisy, total)
+        else:
+            weights = denoised(noisy[start : start + marginal.size], total)
+        start += marginal.size
+        cells = rng.choice(marginal.size, size=n, p=weights / weights.sum())
+        corner = np.stack(np.unravel_index(cells, marginal.sides), axis=1)
+        columns[:, list(marginal.columns)] = (corner + rng.random(corner.shape)) / np.array(marginal.sides) * 2.0 - 1.0
+    return np.concatenate([uniform, context.domain.clip(columns)])
 
 
-def _around_noisy_means(
-    context: Context, rounds: Sequence[Round], n_points: int, width: float, rng: np.random.Generator
-) -> Array:
+def _around_noisy_means(context: Context, rounds: Rounds, n_points: int, width: float, rng: Rng) -> Array:
     """Points around the means of all cells with sums, as released; each round as often as any other."""
     means, errors, weights = [], [], []
     for answered in rounds:
@@ -136,7 +129,7 @@ def _around_noisy_means(
 
 
 def _around(
-    context: Context, means: Array, errors: Array, shares: Array, n_points: int, width: float, rng: np.random.Generator
+    context: Context, means: Array, errors: Array, shares: Array, n_points: int, width: float, rng: Rng
 ) -> Array:
     chosen = rng.choice(len(means), size=n_points, p=shares)
     known = np.minimum(errors, LARGEST_MEAN_ERROR)[chosen]
@@ -144,7 +137,7 @@ def _around(
     return _jittered(context, means[chosen], spread, rng)
 
 
-def _jittered(context: Context, points: Array, spread: Array, rng: np.random.Generator) -> Array:
+def _jittered(context: Context, points: Array, spread: Array, rng: Rng) -> Array:
     return context.domain.clip(points + spread[:, None] * rng.standard_normal(points.shape))
 
 

@@ -101,12 +101,13 @@ def test_densities_and_posterior_means_are_those_of_numerical_integration(law, e
         for offset in error * np.array([-30.0, -2.5, -0.1, 0.0, 0.7, 5.0, 60.0]):
             log_mass, mean = integrated(offset, error, spread, law)
             x, e = np.array([[offset]]), np.array([[error]])
-            found = correction._posterior_mean(x, e, spread, law).item()
-            assert found == pytest.approx(mean, rel=1e-6, abs=1e-6 * error)
+            log_density, posterior_mean = correction._given_spread(x, e, spread, law)
+            assert posterior_mean.item() == pytest.approx(mean, rel=1e-6, abs=1e-6 * error)
             # Components are compared with each other, and with none: all must leave out the same constant.
-            none = correction._log_density(x, e, 0.0, law).item() - (log_noise(offset / error, law) - np.log(error))
-            found = correction._log_density(x, e, spread, law).item() - log_mass
-            assert found == pytest.approx(none, abs=1e-6)
+            alone, no_error = correction._given_spread(x, e, 0.0, law)
+            assert no_error.item() == 0.0
+            none = alone.item() - (log_noise(offset / error, law) - np.log(error))
+            assert log_density.item() - log_mass == pytest.approx(none, abs=1e-6)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -123,7 +124,7 @@ def test_what_no_noise_explains_is_taken_as_measured(law, size):
 def test_a_wide_law_of_errors_loses_no_digits(ratio):
     # Far inside a Gaussian that is so much wider, Laplace noise pulls by its variance x / spread^2.
     offsets = ratio * np.array([[-1.5, 0.5, 1.0, 2.0]])
-    found = correction._posterior_mean(offsets, np.ones((1, 4)), ratio, "laplace")
+    _, found = correction._given_spread(offsets, np.ones((1, 4)), ratio, "laplace")
     np.testing.assert_allclose((offsets - found) * ratio**2, offsets, rtol=0.05)
 
 

@@ -81,7 +81,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         n_points, n_passes, shift = (
             (_POINTS_SETTLING, 1, _SHIFT_SETTLING) if stage.settles else (_POINTS_BETWEEN, 2, _SHIFT_SEARCHING)
         )
-        n_settling = _n_settling(stages[: len(rounds)])
+        n_settling = sum(before.settles for before in stages[: len(rounds)])
         measure = maxent(by_cells(context, rounds, rng, n_points=n_points, n_passes=n_passes, n_settling=n_settling))
         if stage.kind == "counts":
             return stage.request(VoronoiQuery(centers=_kmeans(measure, stage.n_cells, 2, rng), sums="none"))
@@ -97,7 +97,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         planned = self._stages(context, rounds)[0][: len(rounds)] if rounds else ()
         if [stage.share for stage in planned] != [answered.share for answered in rounds]:
             return 0
-        return _n_settling(planned)
+        return sum(stage.settles for stage in planned)
 
     def estimate(self, context: Context, rounds: Rounds) -> Array:
         """The clusters of the measure that explains all rounds; from a fixed seed, so that it is reproducible."""
@@ -196,10 +196,6 @@ def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...
     return tuple(stages)
 
 
-def _n_settling(stages: Sequence[Stage]) -> int:
-    return sum(stage.settles for stage in stages)
-
-
 def _sum_strength(context: Context, n: float, share: Fraction) -> float:
     return n * context.effective_epsilon(float(share * (1 - _COUNT_PART)))
 
@@ -245,9 +241,8 @@ def _explained_squares(answered: Round) -> float:
 def _radii(measure: Measure, centers: Array, epsilon: float, shift: float, context: Context) -> Array:
     """For each cell the radius with the least expected error of its mean, under the inferred measure.
 
-    A small radius lets little noise in, and clips. What is clipped alike on all sides only makes the measured step
-    shorter, which inference knows and undoes, noise included; what is clipped on one side is a bias. epsilon is that of
-    Laplace noise as strong as that of the sums.
+    A small radius lets little noise in, and clips. What is clipped alike on all sides makes the measured step shorter,
+    which inference undoes; what is clipped on one side is a bias. epsilon is that of Laplace noise as strong as theirs.
     """
     d, norm = context.domain.n_columns, context.noise.norm
     cells = VoronoiQuery(centers=centers, sums="none").cells(measure.points)

@@ -1,14 +1,12 @@
 """EUGkM and the hybrid of Su et al. (CODASPY 2016): k-means on noisy counts of a grid, perhaps a Lloyd round after it.
 
 A grid takes one round, so no budget is split over iterations; the price is that records are known only up to their
-cell. Noise is drawn for every cell, so their number balances the two, and is capped. It needs the number of records,
-which is private here: a declared one, or a noisy count for a sliver of the budget.
-
-A round of noisy counts and sums knows records better, but its noise grows with the number of clusters. So the hybrid
-buys it, with half of the budget, only where its predicted error is below that of a grid that gets the whole budget; it
-predicts before the grid is asked, so that the budget is always spent in full. Published are the two halves, the split
-of the Lloyd round between counts and sums, and its error. Ours are both in a ball, where a sum moves by less than in
-the box, and the middle of a cell instead of the mean of its records in the error of a grid.
+cell. The number of cells balances that with noise. It needs the number of records, which is private here: a declared
+one, or a noisy count for a sliver of the budget. A Lloyd round knows records better, but its noise grows with the
+number of clusters, so the hybrid buys it, with half of the budget, only where its predicted error is below that of a
+grid that gets all of it; it predicts before the grid is asked, so that the budget is always spent in full. Published
+are the two halves, the split of the Lloyd round, and its error. Ours are both in a ball, where a sum moves by less than
+in the box, and the middle of a cell instead of the mean of its records in the error of a grid.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import numpy as np
 
 from recoup._validate import choice
 from recoup.algorithms.base import Rng, Rounds, last_of
-from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm, noisy_means, spread_centers
+from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm, lloyd_request, noisy_means, spread_centers
 from recoup.domain import Domain
 from recoup.errors import Argument, ParameterError
 from recoup.kernels.weighted_kmeans import weighted_kmeans
@@ -121,7 +119,7 @@ class HybridKMeans(ClusteringAlgorithm):
             return plan.grid.request
         if len(rounds) > n_before + 1 or not plan.lloyd_share:
             return None
-        return lloyd_request(context, centers_of_grid(context, rounds, self.n_clusters), plan.lloyd_share)
+        return lloyd_request(self.estimate(context, rounds), plan.lloyd_share, best_count_part(context))
 
     def estimate(self, context: Context, rounds: Rounds) -> Array:
         """The noisy means of the Lloyd round; without one, weighted k-means on the grid."""
@@ -132,9 +130,6 @@ class HybridKMeans(ClusteringAlgorithm):
     def planned_rounds(self, context: Context) -> tuple[int | None, bool]:
         """The grid, after a total where no number of records is declared; and a Lloyd round, perhaps."""
         return (3 if context.n_records is None else 2), True
-
-
-# ---- the grid ----
 
 
 class ChosenGrid(NamedTuple):
@@ -262,21 +257,14 @@ def _bins_for_clusters(domain: Domain, n_clusters: int) -> int:
         if _n_reachable(bins, domain) >= n_clusters:
             return bins
         bins = most if bins < most < bins + max(1, bins // 8) else bins + max(1, bins // 8)
-    raise ParameterError(
-        Argument("n_clusters", str(n_clusters)),
-        f": no grid of at most {MAX_SIZE} cells has so many in this domain of {d} columns. Ask for fewer clusters, or "
-        "use ",
-        Argument("algorithm", '"adaptive"'),
-        ".",
-    )
+    few = f": no grid of at most {MAX_SIZE} cells has so many in this domain of {d} columns."
+    advice = f"{few} Ask for fewer clusters, or use "
+    raise ParameterError(Argument("n_clusters", str(n_clusters)), advice, Argument("algorithm", '"adaptive"'), ".")
 
 
 def _n_reachable(bins: int, domain: Domain) -> int:
     query = GridQuery(sides=(bins,) * domain.n_columns)
     return query.size if domain.kind == "box" else int(np.count_nonzero(reachable_cells(query, domain)))
-
-
-# ---- the Lloyd round ----
 
 
 class HybridPlan(NamedTuple):
@@ -336,9 +324,3 @@ def best_count_part(context: Context) -> Fraction:
     ratio = 2.0 * TYPICAL_OFFSET / context.domain.sum_bound(context.noise.norm)
     odds = ratio ** (2.0 / 3.0) if context.budget_measure == "pure" else ratio
     return Fraction(min(max(odds / (1.0 + odds), 0.01), 0.99)).limit_denominator(1000)
-
-
-def lloyd_request(context: Context, centers: Array, share: Fraction) -> Request:
-    """Ask for counts and absolute sums around centres, with the best split."""
-    part = best_count_part(context)
-    return Request(query=VoronoiQuery(centers=centers), share=share, split={"count": part, "sum": 1 - part})

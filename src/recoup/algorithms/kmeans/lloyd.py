@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from recoup._validate import whole_number
-from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of
+from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of, whole_fields
 from recoup.domain import Domain, unclipped_points, uniform_points
 from recoup.errors import Argument, ParameterError
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
@@ -34,27 +33,20 @@ _BISECTIONS = 20
 
 
 class ClusteringAlgorithm(Algorithm):
-    """An algorithm whose answer is centres.
-
-    Attributes:
-        refit_restarts: greedy k-means++ starts of a refit.
-        has_iterates: whether rounds are iterates of the same clusters: the last one is a further start of a refit.
-    """
+    """An algorithm whose answer is centres."""
 
     __slots__ = ()
 
     n_clusters: int
     has_centers: ClassVar[bool] = True
-    refit_restarts: ClassVar[int] = 40
-    has_iterates: ClassVar[bool] = False
+    refit_restarts: ClassVar[int] = 40  # greedy k-means++ starts of a refit
+    has_iterates: ClassVar[bool] = False  # whether rounds are iterates of the same clusters: the last is one more start
 
     def __post_init__(self) -> None:
-        n_clusters = whole_number(self.n_clusters, "n_clusters")
-        if n_clusters > MAX_SIZE // 2:  # their counts and sums would not fit into one answer
-            raise ParameterError(
-                Argument("n_clusters", str(n_clusters)), f": at most {MAX_SIZE // 2} clusters can be represented."
-            )
-        object.__setattr__(self, "n_clusters", n_clusters)
+        whole_fields(self)
+        if self.n_clusters > MAX_SIZE // 2:  # their counts and sums would not fit into one answer
+            advice = f": at most {MAX_SIZE // 2} clusters can be represented."
+            raise ParameterError(Argument("n_clusters", str(self.n_clusters)), advice)
 
     def refit(
         self,
@@ -122,23 +114,13 @@ class KMeans(ClusteringAlgorithm):
     refit_restarts: ClassVar[int] = 10  # beside the last iterate, which is a good start
     has_iterates: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        ClusteringAlgorithm.__post_init__(self)
-        object.__setattr__(self, "n_rounds", whole_number(self.n_rounds, "n_rounds"))
-
     def next_request(self, context: Context, rounds: Rounds, rng: Rng) -> Request | None:
         """Ask for counts and sums around the current centres; none after the last round."""
         if len(rounds) >= self.n_rounds:
             return None
         check_size(self.n_clusters * (1 + context.domain.n_columns))
         centers = self.estimate(context, rounds) if rounds else spread_centers(context.domain, self.n_clusters, rng)
-        return self.request(centers)
-
-    def request(self, centers: Array) -> Request:
-        """One round around these centres."""
-        half = Fraction(1, 2)
-        query = VoronoiQuery(centers=centers)
-        return Request(query=query, share=Fraction(1, self.n_rounds), split={"count": half, "sum": half})
+        return lloyd_request(centers, Fraction(1, self.n_rounds))
 
     def estimate(self, context: Context, rounds: Rounds) -> Array:
         """The last iterate: noisy sum over noisy count, kept inside the domain."""
@@ -147,6 +129,11 @@ class KMeans(ClusteringAlgorithm):
     def planned_rounds(self, context: Context) -> tuple[int | None, bool]:
         """As many as were asked for."""
         return self.n_rounds, False
+
+
+def lloyd_request(centers: Array, share: Fraction, count_part: Fraction = Fraction(1, 2)) -> Request:
+    """One round of counts and absolute sums around centres."""
+    return Request(query=VoronoiQuery(centers=centers), share=share, split={"count": count_part, "sum": 1 - count_part})
 
 
 def noisy_means(context: Context, answered: Round) -> Array:
@@ -159,8 +146,7 @@ def noisy_means(context: Context, answered: Round) -> Array:
 
 def paired(centers: Array, others: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which centre belongs to which other one, such that they are closest all together: indices of both."""
-    squares = ((centers[:, None, :] - others[None, :, :]) ** 2).sum(axis=2)
-    rows, columns = linear_sum_assignment(squares)
+    rows, columns = linear_sum_assignment(((centers[:, None, :] - others[None, :, :]) ** 2).sum(axis=2))
     return rows, columns
 
 
