@@ -26,12 +26,10 @@ from recoup.transcript.context import Context, Request
 from recoup.transcript.round import quote
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 7
-# The law of the adaptive algorithm, fitted to the first list of the plan study: the excess over non-private k-means is
-# about 8 d (K / (N epsilon))^1.25.
+# Fitted to the first list of the plan study: the excess over non-private k-means is about 8 d (K / (N epsilon))^1.25.
 EXCESS_LAW, EXCESS_POWER = 8.0, 1.25
 LEAST_STRENGTH = 100.0  # N epsilon / K from which on it holds; below, a cluster may be missed altogether
-# Below, the shape of the clusters decides by factors of ten, which no public number tells; above, clusters are missed
-# in some releases and not in others.
+# Below, the shape of the clusters, which is not public, decides by factors of ten; above, some releases miss clusters.
 LEAST_EXCESS, MOST_EXCESS = 0.003, 0.1
 # Where it was measured and held for most tables; with 20 and 26 clusters it failed for two tables of three, and with
 # 2,000 records or fewer for four lines of nine.
@@ -234,9 +232,8 @@ def _plan_by_grid(context: Context, name: str, chosen: grid.ChosenGrid, n_cluste
 def planned_round(context: Context, request: Request) -> PlannedRound:
     """Price a round as the curator would; scales that differ within a block by their mean square.
 
-    A centre is a noisy sum over a noisy count: to first order its coordinate has the variance (sum_deviation^2 +
-    (2 x 0.225)^2 count_deviation^2) / n^2 in a cluster of n = N / K records. With Laplace noise and the split of Su et
-    al., K d times that equals their 2 K^3 (d + a)^3 / (N e)^2; it is not capped by what the domain allows.
+    A coordinate of a centre, a noisy sum over a noisy count, has to first order the variance (sum_deviation^2 +
+    (2 x 0.225)^2 count_deviation^2) / n^2 in a cluster of n = N / K records; with the split of Su et al. it is theirs.
     """
     terms, query, of = quote(context, request), as_cells(request.query), context.noise.deviation
     scales = {block.name: _mean_square(terms.scales[where]) for block, where in terms.sensitivity.parts()}

@@ -27,21 +27,14 @@ _LONGEST_NAME = 200
 
 
 class Algorithm(ABC):
-    """The analyst's side of an iterative private algorithm, as a frozen dataclass: is handed only rounds.
-
-    Attributes:
-        type_name: by which transcripts know it.
-        has_centers: whether its answer is centres of clusters, which can be refitted for any number of them.
-        has_label: whether the last column of the domain is a label, which the others are to tell.
-        support_points: of inferred data, where nobody asks for another number.
-    """
+    """The analyst's side of an iterative private algorithm, as a frozen dataclass: is handed only rounds."""
 
     __slots__ = ()
 
-    type_name: ClassVar[str]
-    has_centers: ClassVar[bool] = False
-    has_label: ClassVar[bool] = False
-    support_points: ClassVar[int] = 10_000
+    type_name: ClassVar[str]  # by which transcripts know it
+    has_centers: ClassVar[bool] = False  # whether its answer is centres of clusters, refittable for any number of them
+    has_label: ClassVar[bool] = False  # whether the last column of the domain is a label, which the others are to tell
+    support_points: ClassVar[int] = 10_000  # of inferred data, where nobody asks for another number
 
     @classmethod
     def __subclasshook__(cls, kind: type) -> Any:

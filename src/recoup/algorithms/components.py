@@ -32,12 +32,9 @@ from recoup.transcript.round import Round, quote
 # The mean enters the covariance through its square, so its sums need less than the products; counts matter least.
 _SPLIT_ALL = {"count": Fraction(1, 20), "sum": Fraction(3, 20), "product": Fraction(16, 20)}
 _SPLIT_POWER = _SPLIT_ALL | {"square": Fraction(1, 20), "product": Fraction(15, 20)}
-# Few steps keep to what was asked for: at convergence, where variances are alike, directions that no round asked for,
-# and of which little more than their total variance is known, would take the place of those that were.
-_REFIT_STEPS = 5
+_REFIT_STEPS = 5  # few: at convergence directions that no round asked for might take the place of those that were
 _WEAKEST = 0.5  # of the whole variance: from here on noise alone makes a direction that beats every true one
-# Measured: up to here the covariance in one round beats or ties every iterative plan, whatever the noise.
-ONE_SHOT_COLUMNS = 64
+ONE_SHOT_COLUMNS = 64  # measured: up to here the covariance in one round beats or ties every iterative plan
 _LEAST_VARIANCE = 1e-4  # a released variance below this, of a column scaled to [-1, 1], is read as this
 _REST_SHARE = 0.3  # what a direction that was never asked for is taken to have, as a part of the mean variance
 _THINNEST = 0.05  # of a support: the least variance in any direction, likewise
@@ -91,16 +88,13 @@ class _Components(Algorithm):
         )
 
     def support(self, context: Context, rounds: Rounds, n_points: int, rng: Rng) -> Array:
-        """Gaussian points with the released spread made positive; little in directions that no round asked for.
-
-        Those directions keep the covariance of the points, so it is made exact instead of sampled.
-        """
+        """Gaussian points with the released spread made positive; little in directions that no round asked for."""
         spread, most = self.spread(context, rounds), context.domain.sum_bound(2) ** 2
         values, vectors = np.linalg.eigh(spread.covariance)
         mean_variance = max(float(np.clip(values, 0.0, most).mean()), min(_LEAST_VARIANCE, most))
         deviations = np.sqrt(np.clip(values, _THINNEST * mean_variance, most))
         drawn = rng.standard_normal((n_points, len(values)))
-        if n_points > 2 * len(values):
+        if n_points > 2 * len(values):  # those directions keep the covariance of the points: make it exact
             drawn -= drawn.mean(axis=0)
             drawn = np.linalg.solve(np.linalg.cholesky(drawn.T @ drawn / n_points), drawn.T).T
         return context.domain.clip(spread.mean + (drawn * deviations) @ vectors.T)
@@ -216,10 +210,9 @@ class PowerPCA(_Components):
     def spread(self, context: Context, rounds: Rounds) -> Spread:
         """The pooled mean, and the covariance C that best fits C V_t = Y_t over all rounds, by ridge least squares.
 
-        `docs/components.md` has the sum of squares. With P = sum V V' / s_t^2 and Z = sum Y V' / s_t^2 it is least at
+        With P = sum V V' / s_t^2 and Z = sum Y V' / s_t^2, the sum of squares of `docs/components.md` is least at
         C (P + 1 / tau^2) + (P + 1 / tau^2) C = Z + Z' + 2 C_0 / tau^2 + 2 theta I, a Sylvester equation that the
-        eigenvectors of P diagonalise; theta = (v - tr C) / s^2 is then one linear equation. Directions that were never
-        asked for get less than their share, since the iteration seeks the largest.
+        eigenvectors of P diagonalise; theta = (v - tr C) / s^2 is then one linear equation.
         """
         (n_records, mean), d = pooled(context, rounds), context.domain.n_columns
         whole, whole_scale = total_variance(context, rounds, n_records, mean)

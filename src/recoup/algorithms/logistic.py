@@ -1,8 +1,7 @@
 """Logistic regression by private gradient descent, and its noiseless twin on inferred records.
 
 A record is its features and, as its last column, its label: a value of at least 0 is the positive class. Every round
-asks for the sum of clipped gradients at the last iterate. Inference reads all of them, so that its answer depends far
-less on the step size, or on how late the descent came near the minimum, than the iterates do.
+asks for the sum of clipped gradients at the last iterate. Inference reads all, so its answer depends less on the step.
 """
 
 from __future__ import annotations
@@ -29,9 +28,7 @@ _LARGEST_PARAMETER = 2.0**20
 _LABEL = (str, bool, int, float)
 _NEWTON_STEPS, _NEWTON_ACCURACY, _ARMIJO = 100, 1e-10, 1e-4
 _SMALLEST_RIDGE = 1e-9  # keeps a measure of one class from having no minimum
-# Of the longest gradient at the start. On generated sets inference lost to iterates of a well-chosen step from
-# 9 % on, and mostly won up to 7 %.
-_MOST_NOISE = 0.08
+_MOST_NOISE = 0.08  # of the longest gradient at the start: inference lost to the best iterates from 9% on
 # Of the longest gradient at the start: by how much answers are taken for less exact than their noise, pass by pass.
 _SLACKS = (0.03, 0.01, 0.003, 0.001, 0.0003)
 _PRIOR_VARIANCES = 200

@@ -25,7 +25,7 @@ from recoup.transcript.round import Round
 _SMALLEST_VARIANCE = 1e-4  # a component 1 % of half a column's range wide: finer is a spike, and noise makes spikes
 _LARGEST_VARIANCE = 1.0  # that of records at both ends of every column
 _MARGIN = 1.5  # standard deviations beyond the typical distance that are seen in full
-_COUNT_SHARE = 0.15  # counts divide everything else, so they get more than their own error asks for
+_COUNT_SHARE = Fraction(15, 100)  # counts divide everything else, so they get more than their own error asks for
 _SMALLEST_PART = 0.05  # of an equal part of the records
 _REFIT_STEPS = 3
 _TRUST = 4.0  # pseudo-records a component: the more components, the more noise there is to fit
@@ -231,8 +231,7 @@ def _split(d: int) -> dict[str, Fraction]:
     reach = np.sqrt(d) + _MARGIN
     sums, squares = np.sqrt(d / 2.0) * reach, reach**2 / (4.0 * np.sqrt(d))
     part = Fraction(round(1000 * (1 - _COUNT_SHARE) * sums / (sums + squares)), 1000)
-    count = Fraction(round(1000 * _COUNT_SHARE), 1000)
-    return {"count": count, "sum": part, "square": 1 - count - part}
+    return {"count": _COUNT_SHARE, "sum": part, "square": 1 - _COUNT_SHARE - part}
 
 
 def _seen(highest: Array, d: int) -> Array:

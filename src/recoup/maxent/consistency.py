@@ -1,10 +1,9 @@
 """Rounds as cells with noisy counts and sums; and the most likely ones whose totals agree.
 
 All rounds asked the same records: maximum likelihood subject to equal totals and nonnegative counts (the paper, section
-3.2) is a weighted L1 problem under Laplace noise, weighted least squares under Gaussian noise. The rounds meet in one
-number per column, the common total. A round's least cost is a convex function of it, piecewise linear under Laplace
-noise and piecewise quadratic under Gaussian noise, so sorting breakpoints solves the problem exactly. The paper's own
-solver, ADMM, is kept beside the tests (`tests/reference/admm.py`), where both must agree.
+3.2). The rounds meet in one number per column, the common total. A round's least cost is a convex function of it,
+piecewise linear under Laplace noise and piecewise quadratic under Gaussian noise, so sorting breakpoints solves the
+problem exactly. The paper's solver, ADMM, is kept beside the tests (`tests/reference/admm.py`): both must agree.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from recoup.errors import ParameterError
 from recoup.queries.base import Array
-from recoup.queries.cells import as_cells
+from recoup.queries.cells import Sums, as_cells
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round
 
@@ -63,9 +62,9 @@ def cells_of(answered: Round) -> Cells | None:
     return replace(cells, sums=sums, sum_scales=scales, relative=query.sums == "relative")
 
 
-def noisy_means_of(context: Context, answered: Round) -> Array | None:
-    """Where a round alone would put the middles of its cells; none without sums."""
-    cells = cells_of(answered)
+def noisy_means_of(context: Context, answered: Round, *sums: Sums) -> Array | None:
+    """Where a round alone would put the middles of its cells; none without sums, or with others than are named."""
+    cells = cells_of(answered) if as_cells(answered.query, *sums) else None
     return None if cells is None or cells.sums is None else cells.means(context)
 
 

@@ -19,8 +19,7 @@ from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round
 
-# Spreads of the model's error that are tried, in units of the typical noise.
-_RATIOS = 2.0 ** np.arange(-2.0, 16.0)
+_RATIOS = 2.0 ** np.arange(-2.0, 16.0)  # spreads of the model's error that are tried, in units of the typical noise
 _NULL_VALUES = 10.0  # so many without an error are taken for granted: a large draw of noise must not look like one
 _COMMON_VALUES = 5.0  # what all columns tell counts as so many values of each
 _MIXTURE_STEPS = 40

@@ -153,8 +153,7 @@ def solve(
     stops when the duality gap per row is at most `tolerance`, or with `converged` false.
 
     Guarantees: `measure` is nonnegative and sums to the base's total; `dual` is feasible; the objective at `measure`
-    exceeds its minimum by at most `gap`, converged or not. Never raises for a singular system: zero rows, equal rows
-    and unattainable answers are ordinary. At a temperature far below that of any private release it may stop early.
+    exceeds its minimum by at most `gap`, converged or not. Zero rows, equal rows and unattainable answers are ordinary.
     """
     y, b, p = (np.asarray(a, np.float64) for a in (observed, scales, base))
     gaussian = _check(blocks, y, b, p, temperature, noise, tolerance)

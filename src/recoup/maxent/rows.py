@@ -1,10 +1,9 @@
 """Additive measurements on a support, in the layout that the solver's kernels read.
 
-A point touches one cell of every partition, so its rows are few. Two layouts share one interface. Where all rounds add
-the same values of a point (the absolute sums of DP-KMEANS), points with the same tuple of cells differ only in those:
-the moments of each group say everything, and a Gram matrix costs next to nothing. Other mixes are runs. Both hold the
-rows in the kernels' order, a cell's count and its sums side by side. `points` and `external` are the caller's numbers
-of points and rows; a tile is `tile_length` rows from `tile_row` on that only the points of one cell touch.
+Two layouts share one interface. Where all rounds add the same values of a point (the absolute sums of DP-KMEANS),
+points with the same tuple of cells differ only in those: the moments of each group say everything, and a Gram matrix
+costs next to nothing. Other mixes are runs. `points` and `external` are the caller's numbers of points and rows in the
+kernels' order; a tile is `tile_length` rows from `tile_row` on that only the points of one cell touch.
 """
 
 from __future__ import annotations

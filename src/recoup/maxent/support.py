@@ -32,8 +32,7 @@ _JITTERS = (0.02, 0.05, 0.1)  # around points of a pass before
 LARGEST_MEAN_ERROR = 0.3  # of a cell's mean, where the unit domain is 2 wide: beyond, points around it are anywhere
 _MOST_ROWS = 600
 _MERGED_COLUMNS = 3
-# Records are kept inside a ball by a little less than this part of its radius: a cell that only touches it is empty.
-_INSIDE = 1.0 - 2.0**-42
+_INSIDE = 1.0 - 2.0**-42  # of a ball's radius; records keep a little more inside: a cell that only touches is empty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -211,21 +211,16 @@ def _first_look(context: Context, n_clusters: int, n: float, share: Fraction) ->
 
 def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: Rng) -> Array:
     kept = measure.weights > 1e-3 * measure.weights.mean()
-    points, weights = measure.points[kept], measure.weights[kept]
-    return weighted_kmeans(
-        points, weights, n_cells, n_restarts=n_restarts, rng=rng, max_iterations=60, tolerance=1e-4
-    ).centers
+    of_kept = (measure.points[kept], measure.weights[kept], n_cells)
+    return weighted_kmeans(*of_kept, n_restarts=n_restarts, rng=rng, max_iterations=60, tolerance=1e-4).centers
 
 
 def _rival(measure: Measure, settled: Clustering, rng: Rng) -> Array:
     """The best clusters of the measure that are not these, which were settled; or these, if it has no others."""
-    rival = None
-    for _ in range(_RESTARTS_FOR_CLUSTERS):
-        other = weighted_kmeans(measure.points, measure.weights, len(settled.centers), n_restarts=1, rng=rng)
-        differs = abs(other.inertia - settled.inertia) > _RIVAL_DIFFERS * settled.inertia
-        if differs and (rival is None or other.inertia < rival.inertia):
-            rival = other
-    return settled.centers if rival is None else rival.centers
+    points, weights, k = measure.points, measure.weights, len(settled.centers)
+    others = [weighted_kmeans(points, weights, k, n_restarts=1, rng=rng) for _ in range(_RESTARTS_FOR_CLUSTERS)]
+    rivals = [c for c in others if abs(c.inertia - settled.inertia) > _RIVAL_DIFFERS * settled.inertia]
+    return min(rivals, key=lambda clustering: clustering.inertia, default=settled).centers
 
 
 def _explained_squares(answered: Round) -> float:

@@ -20,21 +20,21 @@ import numpy as np
 
 from recoup._validate import choice
 from recoup.algorithms.base import Rng, Rounds, last_of
-from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm, lloyd_request, noisy_means, spread_centers
+from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm, lloyd_request, spread_centers
 from recoup.domain import Domain
 from recoup.errors import Argument, ParameterError
 from recoup.kernels.weighted_kmeans import weighted_kmeans
+from recoup.maxent.consistency import noisy_means_of
 from recoup.maxent.measure import total_of
 from recoup.maxent.support import reachable_cells
 from recoup.queries.base import MAX_SIZE, Array, check_size
-from recoup.queries.cells import VoronoiQuery, as_cells
+from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, as_grid
 from recoup.transcript.context import Context, Request
 
 Rule = Literal["eugkm", "rugnik"]
 TOTAL_SHARE = Fraction(2, 100)  # of the budget, for a noisy number of records where none is declared
-# The rho of Su et al.: the typical distance of a centre from the middle, as a part of a column's range.
-TYPICAL_OFFSET = 0.225
+TYPICAL_OFFSET = 0.225  # the rho of Su et al.: of a centre from the middle, as a part of a column's range
 _RECORDS_PER_CELL = 10.0  # the published constant: cells hold about 10 / epsilon records at the margin
 _FEWEST_BINS = 2
 _RESTARTS = 20
@@ -123,9 +123,8 @@ class HybridKMeans(ClusteringAlgorithm):
 
     def estimate(self, context: Context, rounds: Rounds) -> Array:
         """The noisy means of the Lloyd round; without one, weighted k-means on the grid."""
-        if as_cells(last_of(rounds).query, "absolute"):
-            return noisy_means(context, rounds[-1])
-        return centers_of_grid(context, rounds, self.n_clusters)
+        means = noisy_means_of(context, last_of(rounds), "absolute")
+        return centers_of_grid(context, rounds, self.n_clusters) if means is None else means
 
     def planned_rounds(self, context: Context) -> tuple[int | None, bool]:
         """The grid, after a total where no number of records is declared; and a Lloyd round, perhaps."""
@@ -181,12 +180,9 @@ def check_possible(context: Context, n_clusters: int) -> None:
     """Refuse, before anything is spent, what no grid can do or no noise can represent."""
     d = context.domain.n_columns
     if most_bins(d) < _FEWEST_BINS:
-        raise ParameterError(
-            f"{d} columns: a grid of two bins per column has more than {MAX_SIZE} cells; up to 20 columns are "
-            "possible. Use ",
-            Argument("algorithm", '"adaptive"'),
-            ", which asks for marginals in many columns.",
-        )
+        most = f"a grid of two bins per column has more than {MAX_SIZE} cells; up to 20 columns are possible. Use "
+        instead = ", which asks for marginals in many columns."
+        raise ParameterError(f"{d} columns: {most}", Argument("algorithm", '"adaptive"'), instead)
     _bins_for_clusters(context.domain, n_clusters)
     context.calibrated(TOTAL_SHARE)
 

@@ -25,7 +25,6 @@ from recoup.maxent.sizes import without_doubtful_clusters
 from recoup.queries.base import MAX_SIZE, Array, check_size
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context, Request
-from recoup.transcript.round import Round
 
 _CLEARLY_BETTER = 0.99
 _TRIES = 100
@@ -124,7 +123,10 @@ class KMeans(ClusteringAlgorithm):
 
     def estimate(self, context: Context, rounds: Rounds) -> Array:
         """The last iterate: noisy sum over noisy count, kept inside the domain."""
-        return noisy_means(context, last_of(rounds))
+        means = noisy_means_of(context, last_of(rounds), "absolute")
+        if means is None:
+            raise ParameterError("only a round of counts and absolute sums has means.")
+        return means
 
     def planned_rounds(self, context: Context) -> tuple[int | None, bool]:
         """As many as were asked for."""
@@ -134,14 +136,6 @@ class KMeans(ClusteringAlgorithm):
 def lloyd_request(centers: Array, share: Fraction, count_part: Fraction = Fraction(1, 2)) -> Request:
     """One round of counts and absolute sums around centres."""
     return Request(query=VoronoiQuery(centers=centers), share=share, split={"count": count_part, "sum": 1 - count_part})
-
-
-def noisy_means(context: Context, answered: Round) -> Array:
-    """The centre of each cell of a round with absolute sums; a cell with a noisy count below 1 keeps its old centre."""
-    means = noisy_means_of(context, answered) if as_cells(answered.query, "absolute") else None
-    if means is None:
-        raise ParameterError("only a round of counts and absolute sums has means.")
-    return means
 
 
 def paired(centers: Array, others: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
