@@ -107,7 +107,7 @@ def wcss(table: GeneratedTable, centers: Array) -> float:
 
 
 def compare(
-    table: GeneratedTable, *, seed: int = 0, n_fits: int = N_FITS, methods: Mapping[str, Fit] = METHODS
+    table: GeneratedTable, *, seed: int = 0, n_fits: int = N_FITS, methods: Mapping[str, Fit] | None = None
 ) -> TableResult:
     """Release one table privately, and compare methods on it with access to the data.
 
@@ -120,7 +120,7 @@ def compare(
     exact_centers = box.from_unit(exact.cluster_centers_)
     spread = [box.from_unit(spread_centers(box, k, np.random.default_rng(s))) for s in seeds]
     scores = {NON_PRIVATE: [wcss(table, exact_centers)] * len(EPSILONS)}
-    for name, fit in methods.items():
+    for name, fit in (METHODS if methods is None else methods).items():
         scores[name] = [float(np.mean([wcss(table, fit(table, e, s)) for s in seeds])) for e in EPSILONS]
     scores[DATA_FREE] = [float(np.mean([wcss(table, centers) for centers in spread]))] * len(EPSILONS)
     release = fitted(table, RELEASED_EPSILON, seed, noise="secure")
