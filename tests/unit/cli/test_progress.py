@@ -135,6 +135,5 @@ def test_a_folder_is_clustered_and_its_size_is_nowhere(tmp_path: Path, monkeypat
         assert np.array(json.loads(answer.stdout)["centers"]).shape == (2, 2)
         lines = [line for line in answer.stderr.splitlines() if re.match(r"round \d|working", line)]
         shown.append(lines)
-    for lines in shown:
-        assert lines[-1] == "round 3 of 3, 100%"
-        assert set(lines) <= {"round 1 of 3, 0%", "round 2 of 3, 33%", "round 3 of 3, 66%", "round 3 of 3, 100%"}
+    # A log has no line that comes once work has proved slow: it would tell how large the table is.
+    assert shown == [[], []]

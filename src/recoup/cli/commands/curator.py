@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping
 from math import ceil
@@ -142,6 +143,8 @@ def _model(given: Mapping[str, Any]) -> tuple[PrivateKMeans, Declared]:
 
 def _released(model: PrivateKMeans, data: Path, path: Path | None, resume: bool) -> tuple[Transcript, Algorithm] | None:
     """Release, saving after every round: whatever happens next, what was paid for is kept."""
+    if not sys.stderr.isatty():  # how long a round took, and so how many records there are, must not stay in a log
+        return model._release(data, path=path, resume=resume, on_round=None)
     n_rounds, at_most = _planned_rounds(model)
     with out.Progress(n_rounds, at_most=at_most) as progress:
         return model._release(data, path=path, resume=resume, on_round=progress.finished)
