@@ -50,33 +50,21 @@ class PlannedRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The rounds of a release before it is made.
+    """The rounds of a release before it is made."""
 
-    Attributes:
-        context: the terms: domain, budget, mechanism, declared number of records, without which nothing is expected.
-        algorithm: what will be run, in words.
-        rounds: what each round costs and how noisy it is.
-        n_clusters: K.
-        expected_displacement: the squared distance by which noise moves the centres of the last round, summed over all
-            of them, columns scaled to [-1, 1].
-        expected_excess: what that adds to the within-cluster sum of squares.
-        suggested_rounds: how many rounds Su et al. would take; none for Gaussian noise.
-        relative_excess: what the adaptive algorithm is expected to lose against non-private k-means, as a part of its
-            within-cluster sum of squares; 0.003 stands for that or less. None where a note says why it cannot be told.
-        notes: what else is worth knowing, such as too few records, or why a grid is not the one that its rule asks for.
-        relative_sums: whether the noise of sums is given in units of the cells' radii.
-    """
-
-    context: Context
-    algorithm: str
+    context: Context  # the terms, with a declared number of records, without which nothing is expected
+    algorithm: str  # what will be run, in words
     rounds: tuple[PlannedRound, ...]
     n_clusters: int
+    # the squared distance by which noise moves all centres of the last round, columns scaled to [-1, 1]
     expected_displacement: float | None = None
-    expected_excess: float | None = None
-    suggested_rounds: int | None = None
+    expected_excess: float | None = None  # what that adds to the within-cluster sum of squares
+    suggested_rounds: int | None = None  # by Su et al.; none for Gaussian noise
+    # what the adaptive algorithm is expected to lose against non-private k-means, as a part of its within-cluster sum of
+    # squares; 0.003 stands for that or less; none where a note says why it cannot be told
     relative_excess: float | None = None
-    notes: tuple[str, ...] = ()
-    relative_sums: bool = False
+    notes: tuple[str, ...] = ()  # such as too few records, or why a grid is not the one that its rule asks for
+    relative_sums: bool = False  # whether the noise of sums is given in units of the cells' radii
 
     @property
     def amount(self) -> Fraction:

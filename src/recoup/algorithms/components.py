@@ -308,22 +308,14 @@ def _directions_of(answered: Round) -> Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentPlan:
-    """A way to principal components, and why.
-
-    Attributes:
-        algorithm: "covariance" or "power".
-        n_rounds: 1, or the rounds of the power iteration.
-        covariance_noise: the expected spectral norm of the noise in the sum of x x', asked for at once; none where that
-            answer would be too long to ask for.
-        power_noise: likewise of the noise in one round of the power iteration.
-        reason: one sentence for people.
-    """
+    """A way to principal components, and why."""
 
     algorithm: Literal["covariance", "power"]
-    n_rounds: int
+    n_rounds: int  # of the power iteration, else 1
+    # the expected spectral norm of the noise in the sum of x x', asked for at once; none where that would be too long
     covariance_noise: float | None
-    power_noise: float
-    reason: str
+    power_noise: float  # likewise, in one round of the power iteration
+    reason: str  # one sentence for people
 
 
 def plan_components(context: Context, *, n_components: int, n_rounds: int = 6) -> ComponentPlan:

@@ -47,28 +47,17 @@ Outcome = Literal["conclusive", "at least", "not conclusive"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClusterCurve:
-    """The inferred loss by number of clusters, and a suggestion.
+    """The inferred loss by number of clusters, and a suggestion."""
 
-    Attributes:
-        n_clusters: (k_max,) 1, 2, ...
-        loss: (k_max,) the within-cluster sum of squares of the inferred data, columns scaled.
-        loss_low, loss_high: (k_max,) lower and upper ends of intervals around it.
-        gap: (k_max,) how much lower the log of the loss is than without clusters.
-        gap_error: (k_max,) the standard error of the gap's reference.
-        suggested: the number of clusters by the gap statistic; with a transcript at most as many as it tells apart.
-        outcome: "conclusive" if there are so many, "at least" if there may be more, else "not conclusive".
-        sentence: the suggestion and its outcome in words.
-    """
-
-    n_clusters: NDArray[np.int64]
-    loss: Array
-    loss_low: Array
-    loss_high: Array
-    gap: Array
-    gap_error: Array
-    suggested: int
-    outcome: Outcome
-    sentence: str
+    n_clusters: NDArray[np.int64]  # (k_max,) 1, 2, ...
+    loss: Array  # (k_max,) the within-cluster sum of squares of the inferred data, columns scaled
+    loss_low: Array  # (k_max,) lower ends of intervals around it
+    loss_high: Array  # (k_max,) upper ends
+    gap: Array  # (k_max,) how much lower the log of the loss is than without clusters
+    gap_error: Array  # (k_max,) the standard error of the gap's reference
+    suggested: int  # by the gap statistic; with a transcript at most as many as it tells apart
+    outcome: Outcome  # "conclusive" if there are so many, "at least" if there may be more
+    sentence: str  # the suggestion and its outcome in words
 
     @property
     def conclusive(self) -> bool:

@@ -51,41 +51,24 @@ class Residuals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostics:
-    """What inference reports about itself; fields that a method does not have are none.
+    """What inference reports about itself; fields that a method does not have are none."""
 
-    Attributes:
-        seconds: time by stage.
-        residuals: the misfit of each round.
-        log_likelihood: of the transcript under the inferred data set, up to a constant.
-        converged: whether an iterative solver met its stopping rule.
-        gap: the certified duality gap, in nats.
-        gap_per_row: the gap over the number of noisy values.
-        n_iterations: of the solver.
-        primal_residual: of the consistency step.
-        dual_residual: of the consistency step.
-        acceptance: share of accepted proposals, by chain.
-        log_likelihood_trace: the log target of each chain, thinned; the log-likelihood where its scale is the noise's.
-        best_step: the step of each chain that reached its best data set.
-        ess: effective sample size of the log target, second half of the chains.
-        r_hat: split R-hat of the same, where there are several chains; all but the first start far from it.
-        interrupted: whether the run was stopped early.
-    """
-
-    seconds: dict[str, float]
-    residuals: tuple[Residuals, ...]
-    log_likelihood: float
-    converged: bool = True
-    gap: float | None = None
-    gap_per_row: float | None = None
-    n_iterations: int | None = None
-    primal_residual: float | None = None
+    seconds: dict[str, float]  # by stage
+    residuals: tuple[Residuals, ...]  # the misfit of each round
+    log_likelihood: float  # of the transcript under the inferred data set, up to a constant
+    converged: bool = True  # whether an iterative solver met its stopping rule
+    gap: float | None = None  # the certified duality gap, in nats
+    gap_per_row: float | None = None  # over the number of noisy values
+    n_iterations: int | None = None  # of the solver
+    primal_residual: float | None = None  # of the consistency step, as the next
     dual_residual: float | None = None
-    acceptance: tuple[float, ...] | None = None
+    acceptance: tuple[float, ...] | None = None  # share of accepted proposals, by chain
+    # the log target of each chain, thinned; the log-likelihood where its scale is the noise's
     log_likelihood_trace: tuple[Array, ...] | None = field(default=None, repr=False)
-    best_step: tuple[int, ...] | None = None
-    ess: float | None = None
-    r_hat: float | None = None
-    interrupted: bool = False
+    best_step: tuple[int, ...] | None = None  # of each chain, where it reached its best data set
+    ess: float | None = None  # effective sample size of the log target, second half of the chains
+    r_hat: float | None = None  # split, where there are several chains; all but the first start far from it
+    interrupted: bool = False  # whether the run was stopped early
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value with the fields that are not none."""
