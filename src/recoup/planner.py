@@ -60,8 +60,8 @@ class Plan:
     expected_displacement: float | None = None
     expected_excess: float | None = None  # what that adds to the within-cluster sum of squares
     suggested_rounds: int | None = None  # by Su et al.; none for Gaussian noise
-    # what the adaptive algorithm is expected to lose against non-private k-means, as a part of its within-cluster sum of
-    # squares; 0.003 stands for that or less; none where a note says why it cannot be told
+    # what the adaptive algorithm is expected to lose against non-private k-means, as a part of its within-cluster sum
+    # of squares; 0.003 stands for that or less; none where a note says why it cannot be told
     relative_excess: float | None = None
     notes: tuple[str, ...] = ()  # such as too few records, or why a grid is not the one that its rule asks for
     relative_sums: bool = False  # whether the noise of sums is given in units of the cells' radii
