@@ -213,7 +213,7 @@ def test_a_database_of_another_application_is_no_ledger(path: Path) -> None:
     database = sqlite3.connect(path)
     database.execute("CREATE TABLE entry (id INTEGER)")
     database.close()
-    with pytest.raises(LedgerFormatError, match="not a Recoup ledger"):
+    with pytest.raises(LedgerFormatError, match=r"or make one with Ledger\.create"):
         Ledger(path)
 
 
