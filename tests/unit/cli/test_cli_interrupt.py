@@ -33,7 +33,8 @@ def wait():
         time.sleep(0.1)
 
 if sys.argv.pop(1) == "after a round":
-    Progress.finished = lambda self, n_rounds: wait()
+    sys.stderr.isatty = lambda: True  # rounds are followed only where somebody is watching
+    Progress._show, Progress.finished = lambda self: None, lambda self, n_rounds: wait()
 else:
     recoup._files._flush = lambda path: wait()
 from recoup.cli.app import main
