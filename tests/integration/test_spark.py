@@ -232,7 +232,7 @@ def test_a_job_that_fails_half_way(spark: Any, tmp_path: Path) -> None:
         terms = {"domain": BOX, "epsilon": 1, "ledger": ledger, "path": path, "random_state": 0}
         return recoup.release(recoup.KMeans(n_clusters=2, n_rounds=5), open_spark("people"), **terms, **more)
 
-    with pytest.raises(SparkError, match=r"columns 'x', 'y', 'z' of table 'people' failed") as caught:
+    with pytest.raises(SparkError, match=r"over 3 columns of 'people' failed") as caught:
         run(on_round=damage)
     assert part.name in str(caught.value)
     saved = recoup.Transcript.load(path)
@@ -248,7 +248,7 @@ def test_what_failed_is_told_without_any_value(spark: Any) -> None:
         "x", "y", "if(z = 17, raise_error(concat('the value ', z, ' of somebody in reading file secret.')), z) as z"
     )
     source = open_source(frame, BOX)
-    with pytest.raises(SparkError, match="'x', 'y', 'z' failed") as caught:
+    with pytest.raises(SparkError, match="over 3 columns failed") as caught:
         source.total(ask(), np.ones(ask().size))
     shown = "".join(traceback.format_exception(caught.value))
     assert not any(word in shown for word in ("17", "somebody", "secret", "the value"))

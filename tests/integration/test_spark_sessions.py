@@ -94,7 +94,7 @@ print(json.dumps(found))
     )
     assert found["kind"].startswith("pyspark.sql.connect")
     assert found["frame"] == found["name"] == expected
-    assert "columns 'x', 'y' of table 'people' failed" in found["failed"]
+    assert "over 2 columns of 'people' failed" in found["failed"]
     assert "2.parquet" in found["failed"]
     assert "cannot resolve the table 'nowhere'" in found["missing"]
 

@@ -139,13 +139,15 @@ class SparkSource:
         return total
 
     def _failure(self, error: Exception) -> SparkError:
-        # Spark's own message may quote a record: of it, only the file that could not be read is named.
-        table = "" if self._table.name is None else f" of table {self._table.name!r}"
+        # Spark's own message may quote a record: of it, only the file that could not be read is named; and names of columns
+        # may be cells of a file without header.
+        n = self._table.n_columns
+        over = f"{n} column{'' if n == 1 else 's'}" + ("" if self._table.name is None else f" of {self._table.name!r}")
         path = _unreadable_file(error)
         file = "" if path is None else f" It could not read {path!r}."
         return SparkError(
-            f"The Spark job over {self._table.n_columns} column(s){table} failed: its round was neither answered nor "
-            f"charged.{file} Spark's log has the reason, and may quote records."
+            f"The Spark job over {over} failed: its round was neither answered nor charged.{file} Spark's log has the "
+            "reason, and may quote records."
         )
 
 
