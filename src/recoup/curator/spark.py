@@ -139,7 +139,7 @@ class SparkSource:
         return total
 
     def _failure(self, error: Exception) -> SparkError:
-        # Spark's own message may quote a record: of it, only the file that could not be read is named; and names of columns
+        # Spark's own message may quote a record: of it, only the file that could not be read is named. Names of columns
         # may be cells of a file without header.
         n = self._table.n_columns
         over = f"{n} column{'' if n == 1 else 's'}" + ("" if self._table.name is None else f" of {self._table.name!r}")
