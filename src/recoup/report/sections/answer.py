@@ -99,8 +99,11 @@ def result_of(
     sure = None
     if level is not None and inferred is not None:
         sure = intervals(transcript, inferred, centers, level=level, random_state=seed)
-    unit, sized = domain.to_unit(centers), population if inferred is None else inferred
-    sizes = Clusters(unit, WeightedPoints(domain.to_unit(sized.points), sized.weights)).sizes
+    unit = domain.to_unit(centers)
+    clusters = Clusters(unit, WeightedPoints(domain.to_unit(population.points), population.weights))
+    sizes = clusters.sizes
+    if inferred is not None and inferred is not population:
+        sizes = Clusters(unit, WeightedPoints(domain.to_unit(inferred.points), inferred.weights)).sizes
     weight = np.maximum(sizes, 0.0) + 1e-9
     spread = np.average((unit - np.average(unit, axis=0, weights=weight)) ** 2, axis=0, weights=weight)
     return Result(
@@ -110,7 +113,7 @@ def result_of(
         population=population,
         intervals=sure,
         sizes=sizes,
-        cells=Clusters(unit, WeightedPoints(domain.to_unit(population.points), population.weights)).labels,
+        cells=clusters.labels,
         shown_columns=np.sort(np.argsort(-spread, kind="stable")[:_MOST_COLUMNS]).astype(np.int64),
         shown_clusters=np.argsort(-sizes, kind="stable")[:_MOST_CLUSTERS].astype(np.int64),
     )
