@@ -46,7 +46,8 @@ def test_every_rule_is_broken_by_a_planted_bug():
 
 
 @pytest.mark.parametrize(("kind", "norm"), [(recoup.Box, 1), (recoup.L1Ball, 1), (recoup.L2Ball, 2)])
-@pytest.mark.parametrize(("n_columns", "seed"), [(1, 0), (3, 1), (8, 2)])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n_columns", [1, 3, 8])
 def test_a_bound_that_is_too_small_by_one_percent_is_found_in_every_domain(kind, norm, n_columns, seed):
     rng = np.random.default_rng(seed)
     domain = kind([0.0] * n_columns, [1.0] * n_columns)
