@@ -190,3 +190,8 @@ def test_other_json_is_refused(value):
         ParameterError, match=r'^a unit (has a "kind" and "records_per_person"|of kind .* is not known)'
     ):
         Unit.from_json(value)
+
+
+def test_who_counts_a_release_is_not_said_of_several():
+    counted = statement(counted="by a ledger")
+    assert "counted" not in PrivacyStatement.together([counted, counted])

@@ -56,3 +56,12 @@ def test_which_queries_count_in_cells():
 def test_a_histogram_keeps_to_the_public_cap():
     with pytest.raises(ParameterError, match="at most 1048576 are allowed"):
         HistogramQuery(dimension=2, marginals=(Marginal(columns=(0,), sides=(2**19,)),) * 3)
+
+
+def test_what_is_no_whole_number_is_named_and_sides_are_kept_as_plain_numbers():
+    with pytest.raises(ParameterError, match=r"^dimension must be whole numbers\.$"):
+        HistogramQuery(dimension=1.5, marginals=(Marginal(columns=(0,), sides=(2,)),))
+    sides = GridQuery(sides=[np.int64(2), 3]).sides
+    assert sides == (2, 3)
+    assert type(sides) is tuple
+    assert {type(side) for side in sides} == {int}

@@ -97,6 +97,9 @@ def test_imported_answers_cannot_be_continued(path):
     imported.save(path)
     with pytest.raises(TranscriptError, match="was made elsewhere: it can be read, and not continued"):
         continued(path, fresh(imported), None)
+    # Whoever wrote the file may claim that somebody paid: nobody here knows.
+    assert "counted" not in replace(imported, payment=Payment()).privacy
+    assert "counted" in replace(imported, payment=Payment(), rounds=()).privacy
 
 
 def test_a_file_that_does_not_say_who_paid_is_read_only_if_all_is_spent(path):
