@@ -58,9 +58,10 @@ def test_a_histogram_keeps_to_the_public_cap():
         HistogramQuery(dimension=2, marginals=(Marginal(columns=(0,), sides=(2**19,)),) * 3)
 
 
-def test_what_is_no_whole_number_is_named_and_sides_are_kept_as_plain_numbers():
+def test_what_is_no_whole_number_is_named_and_others_are_kept_as_plain_numbers():
     with pytest.raises(ParameterError, match=r"^dimension must be whole numbers\.$"):
         HistogramQuery(dimension=1.5, marginals=(Marginal(columns=(0,), sides=(2,)),))
+    assert type(HistogramQuery(dimension=np.int64(1), marginals=(Marginal(columns=(0,), sides=(2,)),)).dimension) is int
     sides = GridQuery(sides=[np.int64(2), 3]).sides
     assert sides == (2, 3)
     assert type(sides) is tuple
