@@ -51,6 +51,7 @@ bench: $(STAMP) $(PEER)  ## Speed, as ratios within one run; writes docs/perform
 	@$(BIN)/recoup bench all --diffprivlib $(PEER_VENV)/bin/python -o docs
 	@echo "== One step of the sampler against its plain twin"
 	@$(BIN)/python -m recoup_lab.studies.metropolis_step
+	@$(BIN)/python -m recoup_lab.studies.metropolis_step --prefetch
 
 $(PEER): lab/requirements-diffprivlib.txt
 	@echo "== Creating $(PEER_VENV): diffprivlib needs an older scikit-learn"

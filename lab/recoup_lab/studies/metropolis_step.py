@@ -1,6 +1,9 @@
 """Time of one Metropolis step, as a ratio against a C++ sampler given by its source, or against the plain twin.
 
-python -m recoup_lab.studies.metropolis_step [--reference sampler.cpp]
+python -m recoup_lab.studies.metropolis_step [--reference sampler.cpp] [--prefetch]
+
+With --prefetch, what fetching the next records ahead is worth: the same step compiled without it, where a million
+latent records do not fit into a cache. That is why its hand-written instruction is kept.
 
 The reference is called as `sampler n k d rounds steps epsilon` and prints `ns_per_step <number> ...`.
 """
@@ -8,6 +11,7 @@ The reference is called as `sampler n k d rounds steps epsilon` and prints `ns_p
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -84,10 +88,35 @@ def twin_step(problem):
     return seconds(lambda: twin.step(*twin.draw(np.random.default_rng(0))), 1) * 1e9
 
 
+def bare_step(n, k, d):
+    """Nanoseconds of a step, in a process of its own that compiles the kernel without fetching ahead."""
+    program = (
+        "import numba, recoup.kernels.walks as walks\n"
+        "walks.prefetch = numba.njit(lambda array, index: None)\n"
+        "from recoup_lab.studies.metropolis_step import kernel_step, make_problem\n"
+        f"print(kernel_step(make_problem({n}, {k}, {d})))\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"NUMBA_CACHE_DIR": folder}  # a cached kernel would fetch ahead
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
+        )
+    return float(done.stdout)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reference", type=Path, help="C++ source of the sampler to compare with")
-    reference = parser.parse_args().reference
+    parser.add_argument("--prefetch", action="store_true", help="what fetching ahead is worth, and nothing else")
+    options = parser.parse_args()
+    reference = options.reference
+    if options.prefetch:
+        for shape in ((107_021, 5, 2), (1_000_000, 5, 2)):
+            ours, bare = kernel_step(make_problem(*shape)), bare_step(*shape)
+            print(
+                f"{shape[0]:9,} records: step / without fetching ahead: {ours / bare:.2f}  ({ours:.0f}, {bare:.0f} ns)"
+            )
+        return
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / "reference"
         if reference is not None:
