@@ -100,11 +100,8 @@ def completed(kind: type[Algorithm]) -> type[Algorithm]:
     return kind
 
 
-_RESERVED = (
-    "auto",
-    "gupt",
-    "privgene",
-)  # estimators read these as a plan of their own, and as algorithms without rounds
+# Estimators read these as a plan of their own, and as algorithms without rounds.
+_RESERVED = ("auto", "gupt", "privgene")
 
 
 def register(*kinds: type | Entry) -> None:
