@@ -5,11 +5,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEER_VENV := .venv-diffprivlib
 PEER := $(PEER_VENV)/.installed
+MBI_VENV := .venv-mbi
+MBI := $(MBI_VENV)/.installed
 # Tools in environments of their own, so that they decide nothing about the pins.
 SBOM := build/venv-sbom/.installed
 ADVISORIES := build/venv-vulnerabilities/.installed
 
-.PHONY: help venv demo test test-integration lint format bench audit audit-quick mutate docs examples requirements dependencies sbom vulnerabilities wheel clean
+.PHONY: help venv demo test test-integration lint format bench rivals audit audit-quick mutate docs examples requirements dependencies sbom vulnerabilities wheel clean
 
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -52,6 +54,18 @@ bench: $(STAMP) $(PEER)  ## Speed, as ratios within one run; writes docs/perform
 	@echo "== One step of the sampler against its plain twin"
 	@$(BIN)/python -m recoup_lab.studies.metropolis_step
 	@$(BIN)/python -m recoup_lab.studies.metropolis_step --prefetch
+	@$(MAKE) --no-print-directory rivals
+
+rivals: $(STAMP) $(PEER) $(MBI)  ## Others on the same tables; writes docs/comparison.md again, goes on where it was stopped. DATA=folder of the sets
+	@echo "== recoup experiment rivals (many hours of one core; runs in build/rivals)"
+	@$(BIN)/recoup experiment rivals --mbi $(MBI_VENV)/bin/python --diffprivlib $(PEER_VENV)/bin/python \
+	  $(if $(DATA),--data $(DATA)) -o build/rivals --docs docs
+
+$(MBI): lab/requirements-mbi.txt
+	@echo "== Creating $(MBI_VENV): AIM and MST of opendp[mbi] need JAX (1.3 GB)"
+	@$(PYTHON) -m venv $(MBI_VENV)
+	@$(MBI_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
 
 $(PEER): lab/requirements-diffprivlib.txt
 	@echo "== Creating $(PEER_VENV): diffprivlib needs an older scikit-learn"
@@ -123,4 +137,4 @@ wheel: $(STAMP)  ## Packages in dist/, each installed in an empty environment; t
 	@$(BIN)/python -m recoup_lab.audit.supply.packages -o dist
 
 clean:  ## Remove what the other targets made
-	rm -rf $(VENV) $(PEER_VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis recoup-demo recoup-bench results
+	rm -rf $(VENV) $(PEER_VENV) $(MBI_VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis recoup-demo recoup-bench results

@@ -143,6 +143,70 @@ def paper(
         raise typer.Exit(ExitCode.FAILED)
 
 
+@app.command()
+def rivals(
+    data: Annotated[
+        Path | None,
+        typer.Option(help="The folder with s1.csv.gz, ...; without it, generated sets.", show_default=False),
+    ] = None,
+    mbi: Annotated[
+        str | None,
+        typer.Option(help="A Python that has opendp[mbi], for AIM and MST.", metavar="PYTHON", show_default=False),
+    ] = None,
+    diffprivlib: Annotated[
+        str | None, typer.Option(help="A Python that has diffprivlib.", metavar="PYTHON", show_default=False)
+    ] = None,
+    sets: Annotated[
+        str, typer.Option(help=f"From {SET_NAMES}, shop, blobs_16_4, blobs_16_16, with commas.", metavar="NAMES")
+    ] = "all",
+    epsilons: Annotated[str, typer.Option(help="With commas, in the order to run them.", metavar="NUMBERS")] = "1,0.25",
+    seeds: Annotated[int, typer.Option(min=0, help="How many; 0: run nothing, write the page.")] = 20,
+    limit: Annotated[float, typer.Option(min=1, help="Processor seconds of one fit of another system.")] = 120.0,
+    again: Annotated[
+        str, typer.Option(help="Contestants whose runs are forgotten first, with commas.", metavar="NAMES")
+    ] = "",
+    docs: Annotated[
+        Path | None,
+        typer.Option(help="Write comparison.md and its data in this folder from the runs.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The folder for the runs.", rich_help_panel=_OUTPUT)
+    ] = Path("results"),
+) -> None:
+    """Compare with others: AIM and MST then k-means, diffprivlib, EUGkM, hybrid, GUPT, PrivGene.
+
+    NOT PRIVATE: scores are computed on the records. After an interruption the same command goes on where it
+    stopped. Example:
+
+        recoup experiment rivals --mbi .venv-mbi/bin/python --seeds 3 -o results/
+    """
+    from recoup.cli import output as out
+
+    folder = options.writable_folder(output)
+    out.say("Loading the kernels (the first run compiles them) ...")
+    from recoup.privacy.price import as_fraction
+    from recoup_lab.experiments.datasets import load
+    from recoup_lab.rivals import page
+    from recoup_lab.rivals.foreign import Foreign
+    from recoup_lab.rivals.runs import forget, run_missing
+    from recoup_lab.rivals.sets import compared_sets
+
+    tables = [load(entry, data) for entry in _chosen("--sets", sets, compared_sets())]
+    given = {"mbi": mbi, "diffprivlib": diffprivlib}
+    environments: Any = {name: Foreign(python, folder, limit) for name, python in given.items() if python is not None}
+    path = folder / "rivals.jsonl"
+    forget(path, _words(again))
+    prices = [as_fraction(word, "epsilon") for word in _words(epsilons)]
+    try:
+        found = run_missing(path, tables, prices, seeds, environments, lambda run: out.say(run.in_words()))
+    finally:
+        for environment in environments.values():
+            environment.close()
+    out.say(f"{out.counted(len(found), 'run')} in {path}.")
+    if docs is not None:
+        out.say(f"Wrote {', '.join(str(written) for written in page.write(docs, found, tables))}.")
+
+
 def _plan(
     data: Path | None, sets: str, methods: str, metrics: str, epsilons: str, seeds: int, extensions: tuple[Path, ...]
 ) -> Plan:
