@@ -22,7 +22,7 @@ PART, DATA = "rivals", "rivals.json"
 
 
 class Mean(NamedTuple):
-    """A mean over seeds, its standard error (none of one seed), and the number of seeds."""
+    """A mean over seeds, its standard error (0 of one seed), and the number of seeds; 0 of a cited figure."""
 
     value: float
     error: float
@@ -107,9 +107,10 @@ class _Table:
     def why(self, contestant: str, epsilon: float) -> str | None:
         return str(cell["why"]) if (cell := self._cells.get((contestant, epsilon))) and cell["why"] else None
 
-    def seconds(self, contestant: str, epsilons: Sequence[float]) -> str:
-        all_of = [s for e in epsilons for s in self._cells.get((contestant, e), {}).get("seconds", [])]
-        return f"{np.median(all_of):.1f}" if all_of else "-"
+    def seconds(self, contestant: str, epsilon: float) -> str:
+        """The median; of one seed it may include compiling our kernels."""
+        seconds = self._cells[contestant, epsilon]["seconds"]
+        return f"{np.median(seconds):.1f}" if seconds else "-"
 
     def rows(self, epsilons: Sequence[float]) -> Iterator[tuple[str, str, float]]:
         """Contestant, title and epsilon of every row, with the default and the best setting of each family."""
@@ -156,7 +157,7 @@ def _of_set(table: _Table, epsilons: Sequence[float]) -> list[str]:
         score, distance = table.multiple(name, epsilon), table.marginals(name, epsilon)
         cell = "; then ".join(str(found) for found in (score, table.why(name, epsilon)) if found) or "-"
         made = str(distance) if distance else "-"
-        rows.append((epsilon, [title, cell, str(score.n if score else 0), made, table.seconds(name, [epsilon])]))
+        rows.append((epsilon, [title, cell, str(score.n if score else 0), made, table.seconds(name, epsilon)]))
     for who, figures in _cited_of(table):
         rows += [(e, [f"*{who}*", f"*{figures[e]:.3f}*", "-", "-", "-"]) for e in epsilons if e in figures]
     rows.sort(key=lambda row: row[0])
@@ -175,34 +176,50 @@ def _cited_of(table: _Table) -> list[tuple[str, dict[float, float]]]:
 
 
 def _verdict(tables: Sequence[_Table], epsilons: Sequence[float]) -> list[str]:
-    """Where ours is lower and where not, in words; both with epsilon alone."""
-    lower, n, behind, closer, m, farther = 0, 0, [], 0, 0, []
+    """Where ours, with epsilon alone, is lower and where not."""
+    scores, distances, seeds = list[_Match](), list[_Match](), set[int]()
     for table in tables:
         for epsilon in epsilons:
-            ours, others = table.multiple("recoup", epsilon), _others(table, epsilon)
-            if ours is not None and others:
-                n, best = n + 1, min(others, key=lambda other: other[1].value)
-                lower += ours.value <= best[1].value
-                if ours.value > best[1].value:
-                    behind.append(f"{table.title} at {epsilon:g} ({best[0]} {best[1]}, Recoup {ours})")
-            made = table.marginals("recoup", epsilon)
-            theirs = [
+            where, others = f"{table.title} at {epsilon:g}", _others(table, epsilon)
+            if (ours := table.multiple("recoup", epsilon)) and others:
+                scores.append(_Match(where, ours, *min(others, key=lambda other: other[1].value)))
+                seeds |= {ours.n, *(score.n for _, score in others if score.n)}
+            made = [
                 (other.title, found)
                 for other in CONTESTANTS.values()
                 if other.family and (found := table.marginals(other.name, epsilon))
             ]
-            if made is not None and theirs:
-                m, near = m + 1, min(theirs, key=lambda other: other[1].value)
-                closer += made.value <= near[1].value
-                if made.value > near[1].value:
-                    farther.append(f"{table.title} at {epsilon:g} ({near[0]} {near[1]}, Recoup {made})")
-    sentences = [
-        f"**Clusters.** Recoup with epsilon alone has the lowest mean in {lower} of {n} cells (set and epsilon). "
-        + (f"Lower are: {'; '.join(behind)}." if behind else "No other is lower."),
-        f"**Two-way marginals.** Recoup's inferred data are closer than every setting of AIM and MST in "
-        f"{closer} of {m} cells. " + (f"Theirs are closer on: {'; '.join(farther)}." if farther else ""),
-    ]
-    return [sentence.strip() for sentence, count in zip(sentences, (n, m), strict=True) if count]
+            if (ours := table.marginals("recoup", epsilon)) and made:
+                distances.append(_Match(where, ours, *min(made, key=lambda other: other[1].value)))
+    clusters = "**Clusters.** Of the lines below, Recoup with epsilon alone has the lowest mean"
+    marginals = "**Two-way marginals.** Recoup's inferred data are closer than those of any setting of AIM and MST"
+    text = [f"Lines have {min(seeds)} to {max(seeds)} seeds, as they say."] if seeds else []
+    text += [_sentence(clusters, scores)] if scores else []
+    return text + ([_sentence(marginals, distances)] if distances else [])
+
+
+class _Match(NamedTuple):
+    where: str
+    ours: Mean
+    who: str
+    best: Mean
+
+    @property
+    def clear(self) -> bool:
+        """Whether the difference is more than two of its standard errors; no single seed shows that."""
+        apart = abs(self.ours.value - self.best.value)
+        return 1 not in (self.ours.n, self.best.n) and apart > 2 * float(np.hypot(self.ours.error, self.best.error))
+
+
+def _sentence(what: str, matches: Sequence[_Match]) -> str:
+    ahead = [match for match in matches if match.ours.value <= match.best.value]
+    behind = [match for match in matches if match not in ahead]
+    text = (
+        f"{what} in {len(ahead)} of {len(matches)} cells (a set at an epsilon), in {sum(m.clear for m in ahead)} of "
+        "them by more than two standard errors of the difference."
+    )
+    lost = [f"{m.where} ({m.who} {m.best}, Recoup {m.ours}{'' if m.clear else ', not clear'})" for m in behind]
+    return f"{text} Behind on: {'; '.join(lost)}." if lost else text
 
 
 def _others(table: _Table, epsilon: float) -> list[tuple[str, Mean]]:
@@ -211,7 +228,7 @@ def _others(table: _Table, epsilon: float) -> list[tuple[str, Mean]]:
         for name, title, e in table.rows([epsilon])
         if not name.startswith("recoup") and (score := table.multiple(name, e))
     ]
-    return found + [(f"{who}, cited", Mean(f[epsilon], 0.0, 1)) for who, f in _cited_of(table) if epsilon in f]
+    return found + [(f"{who}, cited", Mean(f[epsilon], 0.0, 0)) for who, f in _cited_of(table) if epsilon in f]
 
 
 def _by_bins(tables: Sequence[_Table], epsilons: Sequence[float]) -> list[str]:
