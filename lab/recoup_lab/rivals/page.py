@@ -176,26 +176,16 @@ def _cited_of(table: _Table) -> list[tuple[str, dict[float, float]]]:
 
 
 def _verdict(tables: Sequence[_Table], epsilons: Sequence[float]) -> list[str]:
-    """Where ours, with epsilon alone, is lower and where not."""
-    scores, distances, seeds = list[_Match](), list[_Match](), set[int]()
-    for table in tables:
-        for epsilon in epsilons:
-            where, others = f"{table.title} at {epsilon:g}", _others(table, epsilon)
-            if (ours := table.multiple("recoup", epsilon)) and others:
-                scores.append(_Match(where, ours, *min(others, key=lambda other: other[1].value)))
-                seeds |= {ours.n, *(score.n for _, score in others if score.n)}
-            made = [
-                (other.title, found)
-                for other in CONTESTANTS.values()
-                if other.family and (found := table.marginals(other.name, epsilon))
-            ]
-            if (ours := table.marginals("recoup", epsilon)) and made:
-                distances.append(_Match(where, ours, *min(made, key=lambda other: other[1].value)))
-    clusters = "**Clusters.** Of the lines below, Recoup with epsilon alone has the lowest mean"
-    marginals = "**Two-way marginals.** Recoup's inferred data are closer than those of any setting of AIM and MST"
+    """Where ours is lower and where not, with epsilon alone and with delta."""
+    cells = [(table, epsilon) for table in tables for epsilon in epsilons]
+    seeds = {s.n for t, e in cells for name, _, _ in t.rows([e]) if (s := t.multiple(name, e))}
     text = [f"Lines have {min(seeds)} to {max(seeds)} seeds, as they say."] if seeds else []
-    text += [_sentence(clusters, scores)] if scores else []
-    return text + ([_sentence(marginals, distances)] if distances else [])
+    for name, words in (("recoup", "with epsilon alone"), ("recoup-delta", "with epsilon and delta")):
+        scores = [_match(t, e, t.multiple(name, e), _others(t, e)) for t, e in cells]
+        made = [_match(t, e, t.marginals(name, e), _made(t, e)) for t, e in cells]
+        text += _sentence(f"**Clusters.** Recoup {words} has a lower mean than all others below", scores)
+        text += _sentence(f"**Two-way marginals.** Recoup's data {words} are closer than AIM's and MST's", made)
+    return text
 
 
 class _Match(NamedTuple):
@@ -211,7 +201,14 @@ class _Match(NamedTuple):
         return 1 not in (self.ours.n, self.best.n) and apart > 2 * float(np.hypot(self.ours.error, self.best.error))
 
 
-def _sentence(what: str, matches: Sequence[_Match]) -> str:
+def _match(table: _Table, epsilon: float, ours: Mean | None, others: Sequence[tuple[str, Mean]]) -> _Match | None:
+    if ours is None or not others:
+        return None
+    return _Match(f"{table.title} at {epsilon:g}", ours, *min(others, key=lambda other: other[1].value))
+
+
+def _sentence(what: str, found: Sequence[_Match | None]) -> list[str]:
+    matches = [match for match in found if match is not None]
     ahead = [match for match in matches if match.ours.value <= match.best.value]
     behind = [match for match in matches if match not in ahead]
     text = (
@@ -219,7 +216,7 @@ def _sentence(what: str, matches: Sequence[_Match]) -> str:
         "them by more than two standard errors of the difference."
     )
     lost = [f"{m.where} ({m.who} {m.best}, Recoup {m.ours}{'' if m.clear else ', not clear'})" for m in behind]
-    return f"{text} Behind on: {'; '.join(lost)}." if lost else text
+    return [f"{text} Behind on: {'; '.join(lost)}." if lost else text] if matches else []
 
 
 def _others(table: _Table, epsilon: float) -> list[tuple[str, Mean]]:
@@ -229,6 +226,12 @@ def _others(table: _Table, epsilon: float) -> list[tuple[str, Mean]]:
         if not name.startswith("recoup") and (score := table.multiple(name, e))
     ]
     return found + [(f"{who}, cited", Mean(f[epsilon], 0.0, 0)) for who, f in _cited_of(table) if epsilon in f]
+
+
+def _made(table: _Table, epsilon: float) -> list[tuple[str, Mean]]:
+    """Of every setting: on their own ground the best by marginals, which need not be the best by clusters."""
+    settings = [contestant for contestant in CONTESTANTS.values() if contestant.family]
+    return [(c.title, found) for c in settings if (found := table.marginals(c.name, epsilon))]
 
 
 def _by_bins(tables: Sequence[_Table], epsilons: Sequence[float]) -> list[str]:
