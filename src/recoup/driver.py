@@ -119,7 +119,9 @@ def release(
         n_charged = 0
         if ledger is not None:
             ledger.expect(context.unit)
-            fresh = replace(fresh, payment=Payment(ledger.identifier, uuid.uuid4().hex))
+            # What an earlier version's ledger has left is a rho: all of it may be asked for, as then.
+            counted = replace(context, accounting=ledger.accounting)
+            fresh = replace(fresh, context=counted, payment=Payment(ledger.identifier, uuid.uuid4().hex))
         if resume:
             transcript, n_charged = continued(path, fresh, ledger)
         elif path is not None and Path(path).exists():
@@ -127,7 +129,7 @@ def release(
             raise TranscriptError(f"{path} exists. Continue it with ", again, ", or choose another path.")
         else:
             transcript = fresh
-        spent = transcript.shares_spent
+        context, spent = transcript.context, transcript.shares_spent
         if ledger is not None and spent < 1:
             left = Price(measure=context.budget_measure, amount=context.budget.amount * (1 - spent))
             ledger.afford(left, context.unit)

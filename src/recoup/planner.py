@@ -19,7 +19,8 @@ from recoup.algorithms.kmeans import grid
 from recoup.algorithms.kmeans.adaptive import plan_stages
 from recoup.algorithms.kmeans.lloyd import KMeans, lloyd_request
 from recoup.errors import Argument, ParameterError
-from recoup.privacy.price import Price, epsilon_of_rho
+from recoup.privacy.gaussian import epsilon_of
+from recoup.privacy.price import Price
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context, Request
@@ -68,14 +69,13 @@ class Plan:
 
     @property
     def amount(self) -> Fraction:
-        """What all rounds cost together: an epsilon, or a rho for Gaussian noise."""
+        """What all rounds cost together: an epsilon, or mu^2 / 2 (rho) for Gaussian noise."""
         return sum((r.price.amount for r in self.rounds), Fraction(0))
 
     @property
     def epsilon(self) -> Fraction:
         """What all rounds cost together as an epsilon, at the plan's delta; never above what was asked for."""
-        pure = self.context.budget_measure == "pure"
-        return self.amount if pure else epsilon_of_rho(self.amount, self.context.delta)
+        return epsilon_of(self.context.budget_measure, self.amount, self.context.delta)
 
 
 def plan_lloyd(context: Context, *, n_clusters: int, n_rounds: int = 5) -> Plan:

@@ -192,7 +192,7 @@ def plot_budget(ax: Any, transcript: Transcript) -> Any:
             ax.bar(t, height, bottom=spent, color=colour, width=0.62, label=_once(f"{name}s", seen))
             spent += height
     ax.axhline(total, color="#333333", linewidth=1.0, linestyle="--", label=f"budget: {total:.4g}")
-    measure = "epsilon" if context.budget_measure == "pure" else "rho (zCDP)"
+    measure = "epsilon" if context.budget_measure == "pure" else "rho"
     ax.set(xticks=range(1, len(transcript.rounds) + 1), xlabel="round", ylabel=measure, ylim=(0.0, total * 1.12))
     return _marked(ax, transcript.simulated)
 

@@ -1,6 +1,6 @@
 """Write the golden transcripts and ledger of the current versions: run it only when a version has been raised.
 
-Files of earlier versions are never touched; they must load for ever.
+A file that exists is never touched; it must load for ever.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ from recoup.privacy.statement import Unit
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery, Marginal
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import IMPORTED_VERSION, SCHEMA_VERSION, Payment, Transcript
+from recoup.transcript.transcript import Payment, Transcript
 
 FOLDER = Path(__file__).parent
 RUNS = ("5f0e4d9c6a7b48f1a2c3d4e5f60718a9", "0a1b2c3d4e5f60718293a4b5c6d7e8f9")
@@ -100,16 +100,17 @@ def imported() -> Transcript:
 
 def ledger(path: Path) -> None:
     """A ledger for five records of a person, with charges of both kinds for five and for one."""
-    path.unlink(missing_ok=True)
     made = Ledger.create(path, epsilon=3, delta="1e-6", records_per_person=5)
-    pure, zcdp = Price(measure="pure", amount=Fraction(1, 4)), Price(measure="zcdp", amount=Fraction(1, 1000))
+    pure, gaussian = Price(measure="pure", amount=Fraction(1, 4)), Price(measure="gaussian", amount=Fraction(1, 1000))
     made.charge(pure, purpose="voronoi query of 6 values", run=RUNS[0], unit=Unit(records_per_person=5))
-    made.charge(zcdp, purpose="grid query of 4 values", run=RUNS[1])
+    made.charge(gaussian, purpose="grid query of 4 values", run=RUNS[1])
 
 
 if __name__ == "__main__":
-    ledger(FOLDER / f"ledger-v{VERSION}.db")
-    imported().save(FOLDER / f"foreign-v{IMPORTED_VERSION}.json")
-    lloyd().save(FOLDER / f"lloyd-v{SCHEMA_VERSION}.json")
-    hybrid().save(FOLDER / f"hybrid-v{SCHEMA_VERSION}.json")
-    every_query().save(FOLDER / f"every-query-v{SCHEMA_VERSION}.json")
+    if not (kept := FOLDER / f"ledger-v{VERSION}.db").exists():
+        ledger(kept)
+    made = {"foreign": imported(), "lloyd": lloyd(), "hybrid": hybrid(), "every-query": every_query()}
+    for name, transcript in made.items():
+        file = FOLDER / f"{name}-v{transcript.to_json()['schema_version']}.json"
+        if not file.exists():
+            transcript.save(file)

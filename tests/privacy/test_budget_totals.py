@@ -1,5 +1,6 @@
 """What a transcript spent, priced anew by OpenDP's map: never more than asked, and hardly less."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -9,13 +10,13 @@ from opendp.domains import atom_domain, vector_domain
 from opendp.measurements import make_gaussian, make_laplace
 from opendp.metrics import l1_distance, l2_distance
 from opendp.mod import enable_features
+from scipy.stats import norm
 
 from recoup import GridKMeans, HybridKMeans, KMeans, Ledger, release
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import BudgetExceededError
 from recoup.privacy.mechanism import SENSITIVITY
-from recoup.privacy.price import epsilon_of_rho
 
 enable_features("contrib")
 TOLERANCE = Fraction(1, 10**9)
@@ -79,7 +80,14 @@ def test_a_release_adds_up(mechanism, epsilon, k, n_rounds, records_per_person):
     assert transcript.amount_spent <= terms.budget.amount
     assert transcript.epsilon_spent <= Fraction(epsilon)
     if mechanism == "gaussian":
-        assert epsilon_of_rho(terms.budget.amount, terms.delta) <= Fraction(epsilon)
+        mu = math.sqrt(2 * terms.budget.amount)
+        assert delta_of(mu, float(epsilon)) <= float(terms.delta)
+        # With 1% less noise than that, it would not be kept.
+        assert delta_of(1.01 * mu, float(epsilon)) > float(terms.delta)
+
+
+def delta_of(mu, epsilon):
+    return norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,9 @@ import recoup.transcript.continuation
 from recoup import Box, KMeans, Ledger, PrivateKMeans, Transcript, release
 from recoup.cli.app import app
 from recoup.errors import ContinuationError, TranscriptError
+from recoup.privacy.gaussian import amount_of, epsilon_of
 from recoup.privacy.mechanism import SecureNoise
+from recoup.transcript.context import Context
 from recoup.transcript.transcript import Payment
 
 EPSILON, N_ROUNDS = Fraction(1, 2), 4
@@ -62,6 +65,44 @@ def drawn(monkeypatch):
 
     monkeypatch.setattr(SecureNoise, "laplace", laplace)
     return scales
+
+
+@pytest.mark.parametrize("paid", [True, False])
+def test_what_was_begun_in_zcdp_goes_on_in_zcdp(paid, tmp_path, monkeypatch):
+    """Of an earlier version, or under a ledger of one: the whole stays within what was promised then."""
+    path, delta = tmp_path / "t.json", Fraction(1, 10**6)
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=EPSILON, delta=delta, accounting="zcdp") if paid else None
+    with monkeypatch.context() as earlier:
+        if not paid:
+            earlier.setattr("recoup.driver.Context", partial(Context, accounting="zcdp"))
+        with pytest.raises(Stop):
+            run(path, ledger, stop_after=2, delta=delta)
+    begun = json.loads(path.read_text())
+    assert (begun["schema_version"], "accounting" in begun["context"]) == (3, False)
+    whole = run(path, ledger, resume=True, delta=delta)
+    most = amount_of("zcdp", EPSILON, delta)
+    assert {r.price.measure for r in whole.rounds} == {"zcdp"}
+    assert most * (1 - Fraction(1, 10**9)) < sum(r.price.amount for r in whole.rounds) <= most
+    assert epsilon_of("zcdp", whole.amount_spent, delta) == whole.epsilon_spent <= EPSILON
+    assert json.loads(path.read_text())["schema_version"] == 3
+    if ledger is not None:
+        assert {entry.measure for entry in ledger.entries()} == {"zcdp"}
+        assert ledger.spent <= EPSILON
+    # Half of an exact budget on top of half of one in zCDP would be more than the latter allows.
+    exact = amount_of("gaussian", EPSILON, delta)
+    assert most / 2 + exact / 2 > most * Fraction(105, 100)
+
+
+def test_an_exact_release_uses_up_an_exact_ledger_and_is_continued(tmp_path):
+    path, delta = tmp_path / "t.json", Fraction(1, 10**6)
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=EPSILON, delta=delta)
+    with pytest.raises(Stop):
+        run(path, ledger, stop_after=2, delta=delta)
+    whole = run(path, ledger, resume=True, delta=delta)
+    assert json.loads(path.read_text())["schema_version"] == 4
+    assert {r.price.measure for r in whole.rounds} == {entry.measure for entry in ledger.entries()} == {"gaussian"}
+    assert 0 <= ledger.left < Fraction(1, 10**8)
+    assert whole.amount_spent <= amount_of("gaussian", EPSILON, delta)
 
 
 def test_a_link_is_the_file_that_it_leads_to(tmp_path, drawn):

@@ -21,7 +21,8 @@ from recoup.cli.app import app
 from recoup.curator.rivals.base import release_model
 from recoup.curator.rivals.gupt import Gupt
 from recoup.errors import BudgetExceededError, LedgerUnitError, ParameterError, UnitConverted
-from recoup.privacy.price import Price, epsilon_of_rho, rho_of
+from recoup.privacy.gaussian import amount_of, counted, epsilon_of
+from recoup.privacy.price import Price
 from recoup.privacy.statement import Unit
 
 BOX = Box([0, 0], [1, 1])
@@ -92,18 +93,23 @@ def test_prices_are_counted_upward_by_steps_of_what_they_hide(ours, theirs, step
     assert unit.price(pure("1/7"), priced).rho == unit.price(zcdp(pure("1/7").rho), priced).rho
 
 
-def test_with_delta_the_total_is_converted_from_rhos_of_the_ledgers_unit():
-    ledger = Ledger.in_memory(epsilon=3, delta=DELTA, records_per_person=3)
-    ledger.charge(zcdp("1/1000"), purpose="for one")
-    assert ledger.spent == epsilon_of_rho(Fraction(9, 1000), DELTA)
+@pytest.mark.parametrize("accounting", ["gaussian", "zcdp"])
+def test_with_delta_the_total_is_converted_from_rhos_of_the_ledgers_unit(accounting):
+    def price(amount):
+        return Price(measure=accounting, amount=Fraction(amount))
+
+    ledger = Ledger.in_memory(epsilon=3, delta=DELTA, records_per_person=3, accounting=accounting)
+    ledger.charge(price("1/1000"), purpose="for one")
+    assert ledger.spent == epsilon_of(accounting, Fraction(9, 1000), DELTA)
     ledger.charge(pure("1/10"), purpose="Laplace, for one")
-    assert ledger.spent == epsilon_of_rho(Fraction(9, 1000) + Fraction(3, 10) ** 2 / 2, DELTA)
-    left = rho_of(Fraction(3), DELTA) - Fraction(9, 1000) - Fraction(9, 200)
-    assert ledger.preview([zcdp(left)], unit=Unit(records_per_person=3)).fits
-    assert ledger.preview([zcdp(left / 9)]).fits
-    assert not ledger.preview([zcdp(left / 8)]).fits
+    total = Fraction(9, 1000) + counted(pure("3/10"), accounting)
+    assert ledger.spent == min(epsilon_of(accounting, total, DELTA), 3)
+    left = amount_of(accounting, Fraction(3), DELTA) - total
+    assert ledger.preview([price(left)], unit=Unit(records_per_person=3)).fits
+    assert ledger.preview([price(left / 9)]).fits
+    assert not ledger.preview([price(left / 8)]).fits
     with pytest.raises(BudgetExceededError):
-        ledger.charge(zcdp(left / 8), purpose="for one")
+        ledger.charge(price(left / 8), purpose="for one")
     alone = Ledger.in_memory(epsilon=3, delta=DELTA, records_per_person=3)
     alone.charge(pure(1), purpose="Laplace, for one")
     assert (alone.spent, alone.left) == (3, 0)
@@ -113,7 +119,7 @@ def test_gaussian_releases_are_counted_upward_too():
     ledger = Ledger.in_memory(epsilon=9, delta=DELTA, records_per_person=5)
     with pytest.warns(UnitConverted):
         transcript = run(ledger, 1, delta=DELTA)
-    assert ledger.spent == epsilon_of_rho(25 * transcript.amount_spent, DELTA)
+    assert ledger.spent == epsilon_of("gaussian", 25 * transcript.amount_spent, DELTA)
 
 
 def test_what_is_asked_is_shown_in_the_ledgers_unit():
@@ -203,7 +209,7 @@ def test_an_older_ledger_is_declared_once_and_goes_on(old):
     }
     unit = {"kind": "record", "records_per_person": 2}
     assert after["entries"] == [entry | {"unit": unit} for entry in before["entries"]]
-    assert (after["version"], after["unit"], len(after["identifier"])) == (2, unit, 32)
+    assert (after["version"], after["unit"], len(after["identifier"])) == (3, unit, 32)
     for again in (1, 2, 3):
         with pytest.raises(LedgerUnitError, match="once"):
             ledger.declare(records_per_person=again)

@@ -15,3 +15,7 @@ def pure(amount: object) -> Price:
 
 def zcdp(amount: object) -> Price:
     return Price(measure="zcdp", amount=Fraction(amount))  # type: ignore[arg-type]
+
+
+def gaussian(amount: object) -> Price:
+    return Price(measure="gaussian", amount=Fraction(amount))  # type: ignore[arg-type]

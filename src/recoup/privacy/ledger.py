@@ -35,6 +35,7 @@ from recoup.errors import (
     UnitConverted,
 )
 from recoup.privacy import ledger_file
+from recoup.privacy.gaussian import Accounting
 from recoup.privacy.ledger_file import Entry, File, Memory, fraction_text, read_state, transaction
 from recoup.privacy.ledger_rules import Budget, State
 from recoup.privacy.price import Amount, Price
@@ -93,6 +94,7 @@ class Ledger:
         delta: Amount = 0,
         *,
         records_per_person: int | None = None,
+        accounting: Accounting = "gaussian",
         timeout: float = 30.0,
     ) -> Self:
         """Create a ledger in a new file.
@@ -100,8 +102,10 @@ class Ledger:
         Args:
             path: the file, which must not exist yet.
             epsilon: the whole budget; a float counts as the decimal that it prints.
-            delta: 0 for pure differential privacy; more to allow zCDP charges (Gaussian noise).
+            delta: 0 for pure differential privacy; more to allow Gaussian noise.
             records_per_person: for whom it counts; None: as the first release that is charged.
+            accounting: in what charges are added up where delta is above 0. "gaussian" is exact for Gaussian noise;
+                "zcdp" also takes mechanisms of your own that are priced in zCDP alone.
             timeout: seconds to wait while another process charges.
 
         Returns:
@@ -114,7 +118,7 @@ class Ledger:
         ...     float(Ledger.create(folder + "/ledger.db", epsilon=0.5).left)
         0.5
         """
-        budget, unit = Budget.of(epsilon, delta), _declared(records_per_person)
+        budget, unit = Budget.of(epsilon, delta, accounting), _declared(records_per_person)
         target = Path(path).absolute()
         try:
             with appearing(target) as temporary, transaction(File(temporary, timeout)) as connection:
@@ -127,13 +131,21 @@ class Ledger:
         return cls(path, timeout=timeout)
 
     @classmethod
-    def in_memory(cls, epsilon: Amount = 3, delta: Amount = 0, *, records_per_person: int | None = None) -> Self:
+    def in_memory(
+        cls,
+        epsilon: Amount = 3,
+        delta: Amount = 0,
+        *,
+        records_per_person: int | None = None,
+        accounting: Accounting = "gaussian",
+    ) -> Self:
         """Create a ledger that lives as long as this process.
 
         Args:
             epsilon: the whole budget.
             delta: 0 for pure differential privacy.
             records_per_person: for whom it counts; None: as the first release that is charged.
+            accounting: in what charges are added up, as of ``create``.
 
         Returns:
             The ledger, with nothing spent.
@@ -144,7 +156,7 @@ class Ledger:
         ledger = cls.__new__(cls)
         ledger._store = Memory()
         with transaction(ledger._store) as connection:
-            ledger_file.create(connection, Budget.of(epsilon, delta), _declared(records_per_person))
+            ledger_file.create(connection, Budget.of(epsilon, delta, accounting), _declared(records_per_person))
         return ledger
 
     @property
@@ -176,6 +188,11 @@ class Ledger:
     def delta(self) -> Fraction:
         """The delta at which the budget is spent."""
         return self._state().budget.delta
+
+    @property
+    def accounting(self) -> Accounting:
+        """In what charges are added up where delta is above 0; "zcdp" in a ledger of an earlier version."""
+        return self._state().budget.accounting
 
     @property
     def spent(self) -> Fraction:
@@ -232,7 +249,7 @@ class Ledger:
 
         Raises:
             BudgetExceededError: too little is left.
-            BudgetError: a zCDP price, and the ledger has delta = 0.
+            BudgetError: a price that is not pure, and delta = 0; or one in zCDP alone, and the accounting is another.
             LedgerUnitError: the price is for more records of a person than the ledger, or the ledger does not know.
             ContinuationError: the run went on elsewhere.
             LedgerLockedError: another process held the ledger for too long.
@@ -325,6 +342,7 @@ class Ledger:
             "unit": None if state.unit is None else state.unit.to_json(),
             "epsilon": fraction_text(budget.epsilon),
             "delta": fraction_text(budget.delta),
+            "accounting": budget.accounting,
             "spent": fraction_text(spent),
             "left": fraction_text(budget.epsilon - spent),
             "entries": [

@@ -3,8 +3,8 @@
 A SQLite file can hold views and triggers, which are programs, and cells of any kind in any column. So nothing is asked
 of a file before its tables are known to be ours, and a number is looked at before it is computed with.
 
-Version 1 had neither an identifier nor units. Such a file is read as it is, and becomes one of version 2 when its unit
-is declared.
+Version 1 had neither an identifier nor units, and versions 1 and 2 added up zCDP. Such a file is read as it is, and
+stays so; one of version 1 becomes one of today's when its unit is declared, and goes on to add up zCDP.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn, cast
+from typing import Any, Final, NamedTuple, NoReturn, cast, get_args
 
 from recoup.errors import Call, LedgerError, LedgerFormatError, LedgerLockedError, ParameterError
+from recoup.privacy.gaussian import Accounting
 from recoup.privacy.ledger_rules import Budget, State, Totals
-from recoup.privacy.price import Measure, Price
+from recoup.privacy.price import MEASURES, Measure, Price
 from recoup.privacy.statement import Unit
 from recoup.version import __version__
 
-VERSION: Final = 2
+VERSION: Final = 3
 _APPLICATION_ID: Final = 0x52434C44  # "RCLD", in the file's header
 _FRACTION: Final = re.compile(r"[0-9]{1,4000}/[0-9]{1,4000}")
 _IDENTIFIER: Final = re.compile(r"[0-9a-f]{32}")
@@ -151,8 +152,11 @@ def create(connection: sqlite3.Connection, budget: Budget, unit: Unit | None) ->
     """Make the tables of an empty database and a budget in them, in a transaction that is open."""
     _make_tables(connection, VERSION)
     connection.execute(
-        "INSERT INTO budget (id, epsilon, delta, rho, time, library, identifier, unit) VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
-        (*map(fraction_text, budget), _today(), __version__, uuid.uuid4().hex, unit and _unit_text(unit)),
+        f"INSERT INTO budget ({_BUDGET}, identifier, unit, accounting) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(*map(fraction_text, budget[:3]), _today(), __version__),
+            *(uuid.uuid4().hex, unit and _unit_text(unit), budget.accounting),
+        ),
     )
 
 
@@ -167,8 +171,8 @@ def declare(connection: sqlite3.Connection, state: State, unit: Unit) -> None:
         connection.execute(statement)
     text = _unit_text(unit)
     connection.execute(
-        f"INSERT INTO budget ({_BUDGET}, identifier, unit) SELECT {_BUDGET}, ?, ? FROM old_budget",
-        (uuid.uuid4().hex, text),
+        f"INSERT INTO budget ({_BUDGET}, identifier, unit, accounting) SELECT {_BUDGET}, ?, ?, ? FROM old_budget",
+        (uuid.uuid4().hex, text, state.budget.accounting),
     )
     connection.execute(f"INSERT INTO entry ({_ENTRY}, unit) SELECT {_ENTRY}, ? FROM old_entry ORDER BY id", (text,))
     # Seconds tell how long a round took, and so the number of records: no trace of them stays in the file.
@@ -181,7 +185,9 @@ def declare(connection: sqlite3.Connection, state: State, unit: Unit) -> None:
 
 def read_state(connection: sqlite3.Connection, name: str) -> State:
     """All but the entries; what no charges could have led to is refused."""
-    known = "identifier, budget.unit" if _check_tables(connection, name) > 1 else "NULL, NULL"
+    version = _check_tables(connection, name)
+    known = "identifier, budget.unit, accounting" if version > 2 else "identifier, budget.unit, 'zcdp'"
+    known = known if version > 1 else "NULL, NULL, 'zcdp'"
     # One statement, so that budget and totals are of one moment.
     row = connection.execute(
         f"SELECT epsilon, delta, rho, spent_after, pure_after, rho_after, n_zcdp_after, {known} FROM budget"
@@ -189,8 +195,11 @@ def read_state(connection: sqlite3.Connection, name: str) -> State:
     ).fetchone()
     if row is None:
         raise LedgerFormatError(f"{name} is a ledger without a budget: it is damaged.")
-    state = State(Budget(*(read_fraction(text, name) for text in row[:3])))
-    if known != "NULL, NULL":
+    if row[9] not in get_args(Accounting):
+        raise LedgerFormatError(f"{name} adds up in a way that is not known: it is damaged, or Recoup must be updated.")
+    epsilon, delta, rho = (read_fraction(text, name) for text in row[:3])
+    state = State(Budget(epsilon, delta, rho, row[9]))
+    if version > 1:
         if not isinstance(row[7], str) or not _IDENTIFIER.fullmatch(row[7]):
             raise LedgerFormatError(f"{name} has no identifier: it is damaged. Take its budget as spent.")
         unit = None if row[8] is None else _read_unit(row[8], name)
@@ -210,6 +219,8 @@ def add_entry(
 ) -> Entry:
     """Write one charge, in a transaction that is open; `after` is the state that it leads to."""
     totals = after.totals
+    if price.measure == "gaussian" and after.budget.accounting == "zcdp":
+        price = Price(measure="zcdp", amount=price.amount)
     cursor = connection.execute(
         "INSERT INTO entry (run, purpose, measure, amount, spent_after, pure_after, rho_after, n_zcdp_after,"
         " time, library, unit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -244,6 +255,8 @@ def read_entries(connection: sqlite3.Connection, name: str) -> tuple[Entry, ...]
 
 def _schema(version: int) -> tuple[str, ...]:
     identity, unit = (", identifier TEXT NOT NULL, unit TEXT", ", unit TEXT NOT NULL") if version > 1 else ("", "")
+    accounting, gaussian = (", accounting TEXT NOT NULL", ", 'gaussian'") if version > 2 else ("", "")
+    identity += accounting
     return (
         f"""CREATE TABLE budget (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -252,7 +265,7 @@ def _schema(version: int) -> tuple[str, ...]:
         f"""CREATE TABLE entry (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     run TEXT NOT NULL, purpose TEXT NOT NULL,
-    measure TEXT NOT NULL CHECK (measure IN ('pure', 'zcdp')), amount TEXT NOT NULL,
+    measure TEXT NOT NULL CHECK (measure IN ('pure', 'zcdp'{gaussian})), amount TEXT NOT NULL,
     spent_after TEXT NOT NULL, pure_after TEXT NOT NULL, rho_after TEXT NOT NULL, n_zcdp_after INTEGER NOT NULL,
     time TEXT NOT NULL, library TEXT NOT NULL{unit}
 )""",
@@ -325,7 +338,7 @@ def _entry(row: tuple[Any, ...], name: str) -> Entry:
     entry = Entry(*row)
     entry = entry._replace(amount=read_fraction(row[4], name), spent_after=read_fraction(row[5], name))
     texts = (entry.run, entry.purpose, entry.time, entry.library)
-    if entry.amount == 0 or entry.measure not in ("pure", "zcdp") or not all(isinstance(text, str) for text in texts):
+    if entry.amount == 0 or entry.measure not in MEASURES or not all(isinstance(text, str) for text in texts):
         raise LedgerFormatError(f"{name} holds an entry that is none: it is damaged.")
     return entry if entry.unit is None else entry._replace(unit=_read_unit(entry.unit, name))
 

@@ -1,16 +1,21 @@
 """Which charges a ledger admits, by exact sums over all of its entries.
 
 Rounds may be chosen adaptively, each after having seen all earlier answers. With delta = 0 the epsilons of pure charges
-must add up to at most epsilon. With delta > 0 let R = rho_of(epsilon, delta), fixed when the ledger is created; entries
-are admitted if at least one of two rules holds for all of them together:
+must add up to at most epsilon. With delta > 0 let R = amount_of(accounting, epsilon, delta), fixed when the ledger is
+created; entries are admitted if at least one of two rules holds for all of them together:
 
 1. all are pure, and their epsilons add up to at most epsilon;
-2. their zCDP prices (rho, and e**2 / 2 for a pure e) add up to at most R. Mixing is priced through zCDP.
+2. what they count in the ledger's accounting adds up to at most R. Mixing is priced in it, too.
 
-Each rule alone is a valid filter (for zCDP: Feldman and Zrnic 2021; Whitehouse, Ramdas, Rogers and Wu 2023), and so
-is "either". A path that ends under rule 1 has a privacy loss of at most epsilon and adds nothing to delta; a path that
-ends under rule 2 is also a path, with the same probabilities, of the algorithm that stops where rule 2 would first
-fail, and that algorithm is (epsilon, delta)-DP.
+In the accounting "gaussian" a price counts with its mu^2 / 2, and one that has none, being in zCDP alone, is refused.
+In "zcdp", that of all ledgers of earlier versions, each counts with its rho: a price in "gaussian" is also one, and is
+kept as such. A ledger has one of them for life. "Whichever holds in the end" would need a delta for each.
+
+Each rule alone is a valid filter (for zCDP: Feldman and Zrnic 2021; Whitehouse, Ramdas, Rogers and Wu 2023; for
+Gaussian DP: Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2022), and so is "either". A path that ends under
+rule 1 has a privacy loss of at most epsilon and adds nothing to delta; a path that ends under rule 2 is also a path,
+with the same probabilities, of the algorithm that stops where rule 2 would first fail, and that algorithm is
+(epsilon, delta)-DP.
 
 All sums are of one unit, the ledger's. A price for fewer records of a person is converted upward before it is added
 (`Unit`); one for more is refused, for all that was charged before would be worth more to such a person.
@@ -24,10 +29,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
+from recoup._validate import choice
 from recoup.errors import Argument, BudgetError, Call, LedgerUnitError, ParameterError
-from recoup.privacy.price import Amount, Price, as_fraction, epsilon_of_rho, rho_of
+from recoup.privacy.gaussian import Accounting, amount_of, counted, epsilon_of
+from recoup.privacy.price import Amount, Price, as_fraction
 from recoup.privacy.statement import Unit
 
 _MOST_BITS = 4096
@@ -37,35 +44,38 @@ _SMALLEST_DELTA = Fraction(1, 10**300)
 
 
 class Budget(NamedTuple):
-    """What may be spent."""
+    """What may be spent; `rho` is the R of the rules."""
 
     epsilon: Fraction
     delta: Fraction
     rho: Fraction
+    accounting: Accounting
 
     @classmethod
-    def of(cls, epsilon: Amount, delta: Amount) -> Budget:
+    def of(cls, epsilon: Amount, delta: Amount, accounting: Accounting) -> Budget:
         """A budget as it was typed."""
         epsilon_exact = as_fraction(epsilon, "epsilon")
         delta_exact = as_fraction(delta, "delta", allow_zero=True)
         if delta_exact >= 1:
             raise BudgetError("delta must be less than 1; it is a probability, such as 1e-6.")
-        return cls(epsilon_exact, delta_exact, rho_of(epsilon_exact, delta_exact) if delta_exact else Fraction(0))
+        choice(accounting, "accounting", get_args(Accounting))
+        most = amount_of(accounting, epsilon_exact, delta_exact) if delta_exact else Fraction(0)
+        return cls(epsilon_exact, delta_exact, most, accounting)
 
 
 class Totals(NamedTuple):
-    """The sums over all entries that the rules need."""
+    """The sums over all entries that the rules need; `rho` is of what they count in the ledger's accounting."""
 
     pure: Fraction = Fraction(0)
     rho: Fraction = Fraction(0)
     n_zcdp: int = 0
 
-    def plus(self, price: Price) -> Totals:
+    def plus(self, price: Price, accounting: Accounting) -> Totals:
         """The sums with one more price, of the ledger's unit."""
         is_pure = price.measure == "pure"
         return Totals(
             bounded(self.pure + price.amount) if is_pure else self.pure,
-            bounded(self.rho + price.rho),
+            bounded(self.rho + counted(price, accounting)),
             self.n_zcdp + (not is_pure),
         )
 
@@ -79,7 +89,7 @@ class Totals(NamedTuple):
         """The epsilon that the entries are worth."""
         if budget.delta == 0:
             return self.pure
-        spent = epsilon_of_rho(self.rho, budget.delta)
+        spent = epsilon_of(budget.accounting, self.rho, budget.delta)
         if self.n_zcdp == 0:
             spent = min(spent, self.pure)
         # R was certified for epsilon, so a conversion that is an ulp off its own monotony may not show more.
@@ -125,14 +135,21 @@ class State(NamedTuple):
                 raise BudgetError(
                     f"A price must be a recoup.privacy.price.Price, but is of type {type(price).__name__}."
                 )
-            if price.measure == "zcdp" and self.budget.delta == 0:
+            if price.measure != "pure" and self.budget.delta == 0:
                 raise BudgetError(
-                    "This ledger has delta = 0 and takes pure charges only. For zCDP (Gaussian noise) create the "
+                    "This ledger has delta = 0 and takes pure charges only. For Gaussian noise, or zCDP, create the "
                     "ledger with a delta: ",
                     _create(delta="1e-6"),
                     ".",
                 )
-            totals = totals.plus(unit.price(price, priced))
+            if price.measure == "zcdp" and self.budget.accounting != "zcdp":
+                raise BudgetError(
+                    "This ledger adds up what Gaussian noise is worth exactly, and a price that is known in zCDP alone "
+                    "does not say that. Create the ledger so that it adds up zCDP: ",
+                    _create(delta="1e-6", accounting="zcdp"),
+                    ".",
+                )
+            totals = totals.plus(unit.price(price, priced), self.budget.accounting)
         spent = self.spent if totals == self.totals else totals.spent(self.budget)
         return self._replace(totals=totals, spent=spent, unit=unit)
 
@@ -168,7 +185,7 @@ class State(NamedTuple):
 
 def _create(**more: str) -> Call:
     """How to make a ledger with this besides a budget."""
-    python = "".join(f", {name}={value}" for name, value in more.items())
+    python = "".join(f", {name}={value!r}" if value.isalpha() else f", {name}={value}" for name, value in more.items())
     command = "".join(f" --{name.replace('_', '-')} {value}" for name, value in more.items())
     return Call(f"Ledger.create(path, epsilon=3{python})", f"recoup ledger create PATH --epsilon 3{command}")
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from recoup.errors import BudgetError
 
-Measure: TypeAlias = Literal["pure", "zcdp"]
+Measure: TypeAlias = Literal["pure", "zcdp", "gaussian"]
+MEASURES: tuple[Measure, ...] = get_args(Measure)
 Amount: TypeAlias = int | float | str | Decimal | Fraction
 
 # Every float is inside these limits, 5e-324 and 1e-6 alike, and nothing inside them is slow or large.
@@ -92,8 +93,9 @@ class Price:
     reading it as the decimal that a person would see could round it down: write ``Fraction(map(d_in))``.
 
     Attributes:
-        measure: "pure" for an epsilon of pure differential privacy, "zcdp" for a rho of zero-concentrated.
-        amount: that epsilon or rho, greater than zero.
+        measure: "pure" for an epsilon of pure differential privacy, "zcdp" for a rho of zero-concentrated, "gaussian"
+            for mu^2 / 2 of Gaussian differential privacy, as `recoup.privacy.gaussian` defines it; that is also a rho.
+        amount: that epsilon, rho or mu^2 / 2, greater than zero.
 
     >>> Price(measure="pure", amount=Fraction(1, 10)).rho
     Fraction(1, 200)
@@ -103,8 +105,8 @@ class Price:
     amount: Fraction
 
     def __post_init__(self) -> None:
-        if self.measure not in ("pure", "zcdp"):
-            raise BudgetError(f'A price is measured in "pure" or "zcdp", not in {self.measure!r:.40}.')
+        if self.measure not in MEASURES:
+            raise BudgetError(f'A price is measured in "pure", "zcdp" or "gaussian", not in {self.measure!r:.40}.')
         if not isinstance(self.amount, Fraction):
             raise BudgetError(f"The amount of a price must be a Fraction, but is of type {type(self.amount).__name__}.")
         as_fraction(self.amount, "The amount of a price")
@@ -112,7 +114,7 @@ class Price:
     @property
     def rho(self) -> Fraction:
         """The price in zCDP: epsilon-DP implies (epsilon**2 / 2)-zCDP (Bun and Steinke 2016, Proposition 1.4)."""
-        return self.amount if self.measure == "zcdp" else self.amount**2 / 2
+        return self.amount**2 / 2 if self.measure == "pure" else self.amount
 
 
 def epsilon_of_rho(rho: Fraction, delta: Fraction) -> Fraction:

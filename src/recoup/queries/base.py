@@ -274,6 +274,7 @@ def check_columns(query: Query, domain: Domain) -> None:
 
 def check_sensitivity(query: Query, sensitivity: Sensitivity) -> None:
     """Refuse bounds that noise cannot be calibrated to; a block too few would leave values with the noise of others."""
+    check_size(query.size)
     bounds = [(block, bound) for block in sensitivity.blocks for bound in (block.l1, block.l2)]
     if (
         sensitivity.size != query.size

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import sqrt
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from recoup._validate import LARGEST, choice, whole_number
 from recoup.domain import Domain
 from recoup.errors import Argument, BudgetError, ParameterError
+from recoup.privacy.gaussian import LEAST_DISTANCE, Accounting, amount_of
 from recoup.privacy.mechanism import MECHANISMS, Calibration, Gaussian, Laplace, integer_sensitivity
-from recoup.privacy.price import Price, as_fraction, rho_of
+from recoup.privacy.price import Measure, Price, as_fraction
 from recoup.privacy.statement import CSV_UNITS, Unit
 from recoup.queries.base import Query
 
@@ -29,6 +30,8 @@ class Context:
         n_records: a public guess of the number of records, or none.
         records_per_person: how many records one person may hold; multiplies the distance between neighbours.
         csv_dialect: in which CSV was read, "rfc4180" or "lines"; none for other tables.
+        accounting: how rounds of Gaussian noise are added up: "gaussian" exactly; "zcdp" as earlier versions did, whose
+            releases and ledgers go on so.
 
     >>> from recoup.domain import Box
     >>> Context(domain=Box([0], [1]), epsilon=Fraction("0.5")).budget
@@ -42,6 +45,7 @@ class Context:
     n_records: int | None = None
     records_per_person: int = 1
     csv_dialect: str | None = None
+    accounting: Accounting = "gaussian"
 
     def __post_init__(self) -> None:
         if not isinstance(self.domain, Domain):
@@ -57,13 +61,14 @@ class Context:
             raise BudgetError(
                 "Gaussian noise needs delta above 0; with ", Argument("delta", "0"), " use Laplace noise."
             )
-        if self.mechanism == "gaussian" and rho_of(self.epsilon, self.delta) == 0:
-            raise BudgetError("epsilon and delta are too small to pay for any Gaussian noise: give more.")
         if self.csv_dialect is not None:
             choice(self.csv_dialect, "csv_dialect", CSV_UNITS)
         object.__setattr__(self, "records_per_person", self.unit.records_per_person)
         if self.n_records is not None:
             object.__setattr__(self, "n_records", whole_number(self.n_records, "n_records", high=LARGEST))
+        choice(self.accounting, "accounting", get_args(Accounting))
+        if amount_of(self.budget_measure, self.epsilon, self.delta) == 0:
+            raise BudgetError("epsilon and delta are too small to pay for any Gaussian noise: give more.")
 
     @property
     def unit(self) -> Unit:
@@ -77,15 +82,18 @@ class Context:
         return MECHANISMS[self.mechanism]
 
     @property
-    def budget_measure(self) -> Literal["pure", "zcdp"]:
+    def budget_measure(self) -> Measure:
         """In what rounds are priced."""
-        return "pure" if self.mechanism == "laplace" else "zcdp"
+        if self.mechanism == "laplace":
+            return "pure"
+        # With fewer steps between neighbours, the exact price of discrete noise is not proved.
+        return self.accounting if self.distance >= LEAST_DISTANCE else "zcdp"
 
     @property
     def budget(self) -> Price:
-        """All that may be spent: epsilon for Laplace noise, the rho that (epsilon, delta) allows for Gaussian noise."""
-        pure = self.budget_measure == "pure"
-        return Price(measure=self.budget_measure, amount=self.epsilon if pure else rho_of(self.epsilon, self.delta))
+        """All that may be spent: epsilon for Laplace noise, what (epsilon, delta) allows for Gaussian noise."""
+        measure = self.budget_measure
+        return Price(measure=measure, amount=amount_of(measure, self.epsilon, self.delta))
 
     @property
     def sensitivity(self) -> int:
@@ -103,7 +111,9 @@ class Context:
 
     def calibrated(self, share: Fraction) -> Calibration:
         """The noise of a round that may use this share of the budget, and its price."""
-        return self.noise.calibrate(self.budget.amount * share, self.distance)
+        found = self.noise.calibrate(self.budget.amount * share, self.distance)
+        # Of Gaussian noise the map gives rho = D^2 / 2 sigma^2, which is mu^2 / 2.
+        return replace(found, price=Price(measure=self.budget_measure, amount=found.price.amount))
 
     def effective_epsilon(self, share: float = 1.0) -> float:
         """The epsilon of Laplace noise that would be as strong as a count's noise at this share of the budget."""
@@ -111,15 +121,20 @@ class Context:
         return (amount if self.budget_measure == "pure" else 2.0 * sqrt(amount)) / self.records_per_person
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value; the dialect is there for CSV only, as before there was a choice."""
-        return ({} if self.csv_dialect is None else {"csv_dialect": self.csv_dialect}) | {
-            "domain": self.domain.to_json(),
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "mechanism": self.mechanism,
-            "n_records": self.n_records,
-            "records_per_person": self.records_per_person,
-        }
+        """A JSON value; the dialect is there for CSV only, and the accounting if it is not that of earlier versions."""
+        exact = {"accounting": "gaussian"} if self.budget_measure == "gaussian" else {}
+        return (
+            exact
+            | ({} if self.csv_dialect is None else {"csv_dialect": self.csv_dialect})
+            | {
+                "domain": self.domain.to_json(),
+                "epsilon": str(self.epsilon),
+                "delta": str(self.delta),
+                "mechanism": self.mechanism,
+                "n_records": self.n_records,
+                "records_per_person": self.records_per_person,
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,8 @@ def continued(path: str | os.PathLike[str] | None, fresh: Transcript, ledger: Le
     if old.payment is None and old.context.csv_dialect is None and fresh.context.csv_dialect == "lines":
         # Before dialects were declared, and payments named, this was how all CSV was read.
         old = replace(old, context=replace(old.context, csv_dialect="lines"))
+    # What was begun by an earlier version goes on to be added up as it was.
+    fresh = replace(fresh, context=replace(fresh.context, accounting=old.context.accounting))
     same = (
         old.context.to_json() == fresh.context.to_json()
         and old.algorithm == fresh.algorithm

@@ -3,9 +3,9 @@
 The file holds no seed of noise and nothing of the records. Reading it never imports a name from it: types come from
 closed registries. Evolution rules: fields are never removed and never change their meaning; a new field is optional or
 raises the schema's version; files of every version that was ever written are kept as golden files and load for ever.
-Version 3 is what Recoup releases. Version 2 holds answers that were made elsewhere, so that an older Recoup, which
-would take them for its own, refuses them. Version 1 did not say which ledger paid. `docs/transcript.md` describes each
-field.
+Version 4 is what Recoup releases with Gaussian noise at its exact price, and version 3 everything else. Version 2 holds
+answers that were made elsewhere, so that an older Recoup, which would take them for its own, refuses them. Version 1
+did not say which ledger paid. `docs/transcript.md` describes each field.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from typing import Any, Final, Literal, NamedTuple
 from recoup._files import no_constants, unique_names, write_whole
 from recoup.domain import domain_from_json
 from recoup.errors import RecoupError, TranscriptError, TranscriptFormatError, TranscriptVersionError
-from recoup.privacy.price import epsilon_of_rho, rounded_up
+from recoup.privacy.gaussian import epsilon_of
+from recoup.privacy.price import rounded_up
 from recoup.privacy.statement import COUNTED, IMPORTED_NEIGHBOURS, NEIGHBOURS, NOT_COUNTED, STATEMENTS, PrivacyStatement
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round, fraction_from_json, imported_round_from_json, round_from_json, round_to_json
 from recoup.version import __version__
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+_LAPLACE_VERSION = 3
 IMPORTED_VERSION = 2
 _UNPAID_VERSION = 1  # which does not say who paid
 FORMAT = "recoup-transcript"
@@ -94,7 +96,7 @@ class Transcript:
 
     @property
     def amount_spent(self) -> Fraction:
-        """What was spent, as epsilon, or rho for Gaussian noise.
+        """What was spent, as epsilon, or mu^2 / 2 (rho) for Gaussian noise.
 
         Answered rounds count with their price by OpenDP's privacy map, rounds that a crash lost with their whole share.
         What was made elsewhere counts with what is claimed for all of it.
@@ -110,8 +112,7 @@ class Transcript:
         """What was spent as an epsilon, at the transcript's delta; lost rounds included."""
         if self.imported:
             return self.context.epsilon
-        amount = self.amount_spent
-        return amount if self.context.budget_measure == "pure" else epsilon_of_rho(amount, self.context.delta)
+        return epsilon_of(self.context.budget_measure, self.amount_spent, self.context.delta)
 
     @property
     def noise(self) -> Literal["secure", "simulated", "unverified"]:
@@ -176,9 +177,10 @@ class Transcript:
     def to_json(self) -> dict[str, Any]:
         """A JSON value that `from_json` reads back."""
         payment = None if self.imported else self.payment
+        version = SCHEMA_VERSION if self.context.budget_measure == "gaussian" else _LAPLACE_VERSION
         body = {
             "format": FORMAT,
-            "schema_version": IMPORTED_VERSION if self.imported else SCHEMA_VERSION if payment else _UNPAID_VERSION,
+            "schema_version": IMPORTED_VERSION if self.imported else version if payment else _UNPAID_VERSION,
             "library_version": self.library_version,
             "privacy": self.statement,
             "simulated": self.simulated,
@@ -233,6 +235,8 @@ def _from_body(body: Mapping[str, Any]) -> Transcript:
         n_records=terms["n_records"],
         records_per_person=terms["records_per_person"],
         csv_dialect=terms.get("csv_dialect"),
+        # It says nothing where noise is Laplace.
+        accounting=terms.get("accounting", "zcdp" if terms["mechanism"] == "gaussian" else "gaussian"),
     )
     imported = body["schema_version"] == IMPORTED_VERSION
     possible = IMPORTED_NEIGHBOURS if imported else (NEIGHBOURS,)
@@ -244,7 +248,7 @@ def _from_body(body: Mapping[str, Any]) -> Transcript:
         raise TranscriptFormatError("the transcript's rounds and lost shares must be lists.")
     if imported and (not body["rounds"] or body["lost"] or body["pending"] is not None):
         raise TranscriptFormatError("a transcript that was made elsewhere has rounds, and nothing lost or pending.")
-    payment = Payment(**body["payment"]) if body["schema_version"] == SCHEMA_VERSION else None
+    payment = Payment(**body["payment"]) if body["schema_version"] >= _LAPLACE_VERSION else None
     if payment is not None and not payment.possible:
         raise TranscriptFormatError("the transcript's payment names no ledger and run.")
     read_round = imported_round_from_json if imported else round_from_json

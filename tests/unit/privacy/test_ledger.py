@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import os
 import pickle
 import sqlite3
@@ -10,11 +11,12 @@ import sys
 import threading
 from fractions import Fraction
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledgers import Make, pure, zcdp
+from ledgers import Make, gaussian, pure, zcdp
 
 from recoup.errors import (
     BudgetError,
@@ -24,8 +26,9 @@ from recoup.errors import (
     LedgerLockedError,
     ParameterError,
 )
+from recoup.privacy.gaussian import Accounting, amount_of, counted, epsilon_of
 from recoup.privacy.ledger import Entry, Ledger
-from recoup.privacy.price import Price, epsilon_of_rho, rho_of
+from recoup.privacy.price import Price
 from recoup.privacy.statement import Unit
 
 DELTA = Fraction(1, 10**6)
@@ -96,31 +99,38 @@ def test_a_preview_writes_nothing(path: Path) -> None:
     assert path.read_bytes() == before
 
 
+both = pytest.mark.parametrize("accounting", ["gaussian", "zcdp"])
+
+
 def test_without_delta_zcdp_is_refused_and_says_what_to_do(make: Make) -> None:
     ledger = make(epsilon=1)
-    with pytest.raises(BudgetError, match="with a delta"):
-        ledger.charge(zcdp("1/100"), purpose="Gaussian")
+    for price in (zcdp("1/100"), gaussian("1/100")):
+        with pytest.raises(BudgetError, match="with a delta"):
+            ledger.charge(price, purpose="Gaussian")
     with pytest.raises(BudgetError, match="with a delta"):
         ledger.preview([zcdp("1/100")])
     assert ledger.entries() == ()
 
 
-def test_zcdp_alone_can_spend_all_of_rho(make: Make) -> None:
-    ledger = make(epsilon=3, delta=1e-6)
-    rho = rho_of(Fraction(3), DELTA)
+@both
+def test_one_measure_alone_can_spend_all_of_its_amount(make: Make, accounting: Accounting) -> None:
+    ledger = make(epsilon=3, delta=1e-6, accounting=accounting)
+    most = amount_of(accounting, Fraction(3), DELTA)
     for k in range(10):
-        ledger.charge(zcdp(rho / 10), purpose=str(k))
+        entry = ledger.charge(Price(measure=accounting, amount=most / 10), purpose=str(k))
+        assert (entry.measure, entry.amount) == (accounting, most / 10)
         assert ledger.spent == ledger.entries()[-1].spent_after
-        assert ledger.spent == min(3, epsilon_of_rho(rho * (k + 1) / 10, DELTA))
+        assert ledger.spent == min(3, epsilon_of(accounting, most * (k + 1) / 10, DELTA))
     assert 3 * (1 - Fraction(1, 10**9)) < ledger.spent <= 3
     with pytest.raises(BudgetExceededError) as refusal:
-        ledger.charge(zcdp(rho / 10**6), purpose="one too many")
+        ledger.charge(Price(measure=accounting, amount=most / 10**6), purpose="one too many")
     assert refusal.value.asked > refusal.value.left >= 0
     assert refusal.value.spent + refusal.value.left == 3
 
 
-def test_pure_alone_can_spend_all_of_epsilon_with_delta_too() -> None:
-    ledger = Ledger.in_memory(epsilon=3, delta=DELTA)
+@both
+def test_pure_alone_can_spend_all_of_epsilon_with_delta_too(accounting: Accounting) -> None:
+    ledger = Ledger.in_memory(epsilon=3, delta=DELTA, accounting=accounting)
     ledger.charge(pure(2), purpose="too large for zCDP to price well")
     assert ledger.spent == 2
     ledger.charge(pure(1), purpose="the rest")
@@ -128,23 +138,28 @@ def test_pure_alone_can_spend_all_of_epsilon_with_delta_too() -> None:
     with pytest.raises(BudgetExceededError):
         ledger.charge(pure("1/1000"), purpose="one too many")
     with pytest.raises(BudgetExceededError):
-        ledger.charge(zcdp("1e-9"), purpose="mixed")
+        ledger.charge(Price(measure=accounting, amount=Fraction(1, 10**9)), purpose="mixed")
 
 
-def test_many_small_pure_charges_are_priced_by_the_better_rule() -> None:
-    ledger = Ledger.in_memory(epsilon=1, delta=DELTA)
+@both
+def test_many_small_pure_charges_are_priced_by_the_better_rule(accounting: Accounting) -> None:
+    ledger = Ledger.in_memory(epsilon=1, delta=DELTA, accounting=accounting)
     for k in range(150):
         ledger.charge(pure("1/100"), purpose=str(k))
-    assert ledger.spent == epsilon_of_rho(Fraction(150, 20000), DELTA) < 1
+    each = counted(pure("1/100"), accounting)
+    assert float(each) == pytest.approx(0.01**2 * (0.5 if accounting == "zcdp" else math.pi / 4), rel=1e-4)
+    assert ledger.spent == epsilon_of(accounting, 150 * each, DELTA) < 1
     assert Ledger.in_memory(epsilon=1).preview([pure("1/100")] * 101).fits is False
 
 
-def test_mixed_charges_are_priced_through_zcdp() -> None:
-    ledger = Ledger.in_memory(epsilon=3, delta=DELTA)
-    rho = rho_of(Fraction(3), DELTA)
-    ledger.charge(pure("1/2"), purpose="Laplace")
-    assert ledger.spent == Fraction(1, 2)
-    ledger.charge(zcdp(rho - Fraction(1, 8)), purpose="Gaussian, all that is left")
+@both
+def test_mixed_charges_are_priced_in_the_accounting(accounting: Accounting) -> None:
+    ledger = Ledger.in_memory(epsilon=3, delta=DELTA, accounting=accounting)
+    most = amount_of(accounting, Fraction(3), DELTA)
+    ledger.charge(pure("1/4"), purpose="Laplace")
+    assert ledger.spent == Fraction(1, 4)
+    left = most - counted(pure("1/4"), accounting)
+    ledger.charge(Price(measure=accounting, amount=left), purpose="Gaussian, all that is left")
     assert 3 * (1 - Fraction(1, 10**9)) < ledger.spent <= 3
     with pytest.raises(BudgetExceededError):
         ledger.charge(pure("1/1000"), purpose="one too many")
@@ -220,7 +235,7 @@ def test_a_database_of_another_application_is_no_ledger(path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("PRAGMA user_version = 3", "Update Recoup"),
+        ("PRAGMA user_version = 4", "Update Recoup"),
         ("DROP TABLE entry", "damaged"),
         ("DELETE FROM budget", "damaged"),
         ("UPDATE budget SET epsilon = 'lots'", "damaged"),
@@ -390,19 +405,48 @@ def test_what_is_admitted_never_sums_to_more_than_epsilon(asked: list[Fraction],
     assert ledger.spent == total <= epsilon
 
 
+def test_an_exact_ledger_refuses_what_is_known_in_zcdp_alone(make: Make) -> None:
+    ledger = make(epsilon=3, delta=DELTA)
+    assert ledger.accounting == "gaussian"
+    with pytest.raises(BudgetError, match=r"create PATH --epsilon 3 --delta 1e-6 --accounting zcdp|accounting='zcdp'"):
+        ledger.charge(zcdp("1/100"), purpose="a mechanism of one's own")
+    with pytest.raises(BudgetError, match="in zCDP alone"):
+        ledger.preview([zcdp("1/100")])
+    assert ledger.entries() == ()
+
+
+def test_a_ledger_of_zcdp_keeps_an_exact_price_as_its_rho(make: Make) -> None:
+    ledger = make(epsilon=3, delta=DELTA, accounting="zcdp")
+    entry = ledger.charge(gaussian("1/100"), purpose="Gaussian")
+    assert (entry.measure, entry.amount, ledger.entries()) == ("zcdp", Fraction(1, 100), (entry,))
+    assert ledger.spent == epsilon_of("zcdp", Fraction(1, 100), DELTA)
+
+
+def test_an_accounting_is_one_of_two(make: Make) -> None:
+    with pytest.raises(ParameterError, match="accounting"):
+        make(epsilon=3, delta=DELTA, accounting="renyi")
+
+
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["pure", "zcdp"]), amounts), max_size=8), st.sampled_from([1, 3]))
-def test_what_is_admitted_obeys_one_of_the_two_rules(asked: list[tuple[str, Fraction]], epsilon: int) -> None:
-    ledger = Ledger.in_memory(epsilon=epsilon, delta=DELTA)
-    for measure, amount in asked:
+@given(
+    st.lists(st.tuples(st.booleans(), amounts), max_size=8),
+    st.sampled_from([1, 3]),
+    st.sampled_from(get_args(Accounting)),
+)
+def test_what_is_admitted_obeys_one_of_the_two_rules(
+    asked: list[tuple[bool, Fraction]], epsilon: int, accounting: Accounting
+) -> None:
+    ledger = Ledger.in_memory(epsilon=epsilon, delta=DELTA, accounting=accounting)
+    for is_pure, amount in asked:
         before = ledger.spent
-        refusal = try_to_charge(ledger, pure(amount) if measure == "pure" else zcdp(amount / 20))
+        refusal = try_to_charge(ledger, pure(amount) if is_pure else gaussian(amount / 20))
         assert refusal is None or refusal.asked > refusal.left
         assert before <= ledger.spent * (1 + Fraction(1, 10**12))
     entries = ledger.entries()
     only_pure = all(entry.measure == "pure" for entry in entries)
-    rho = sum(entry.amount if entry.measure == "zcdp" else entry.amount**2 / 2 for entry in entries)
-    assert (only_pure and sum(entry.amount for entry in entries) <= epsilon) or rho <= rho_of(Fraction(epsilon), DELTA)
+    total = sum(counted(Price(measure=entry.measure, amount=entry.amount), accounting) for entry in entries)
+    most = amount_of(accounting, Fraction(epsilon), DELTA)
+    assert (only_pure and sum(entry.amount for entry in entries) <= epsilon) or total <= most
     assert 0 <= ledger.spent <= epsilon
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from ledgers import Make, pure
+from ledgers import Make, gaussian, pure, zcdp
 
 from recoup.errors import (
     BudgetError,
@@ -20,6 +20,7 @@ from recoup.errors import (
     ParameterError,
     UnitConverted,
 )
+from recoup.privacy.gaussian import epsilon_of
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.ledger_file import _own_tables, _raise_typed, _read_unit, read_fraction
 from recoup.privacy.ledger_rules import bounded
@@ -40,7 +41,7 @@ def edited(path: Path, *statements: str) -> None:
 def test_the_header_says_what_the_file_is(path: Path) -> None:
     Ledger.create(path, epsilon=1)
     assert path.read_bytes()[68:72] == b"RCLD"
-    assert path.read_bytes()[60:64] == (2).to_bytes(4, "big")
+    assert path.read_bytes()[60:64] == (3).to_bytes(4, "big")
 
 
 def test_a_connection_is_as_durable_as_sqlite_can_be_and_trusts_no_schema(path: Path) -> None:
@@ -264,8 +265,8 @@ def test_the_library_is_named(make: Make) -> None:
 def test_the_whole_export(make: Make) -> None:
     ledger = make(epsilon="1/3", delta="1e-6")
     assert ledger.export() == {
-        **{"format": "recoup-ledger", "version": 2, "identifier": ledger.identifier, "unit": None},
-        **{"epsilon": "1/3", "delta": "1/1000000"},
+        **{"format": "recoup-ledger", "version": 3, "identifier": ledger.identifier, "unit": None},
+        **{"epsilon": "1/3", "delta": "1/1000000", "accounting": "gaussian"},
         **{"spent": "0/1", "left": "1/3", "entries": []},
     }
     entry = ledger.charge(pure("1/4"), purpose="counts", run="a")
@@ -372,14 +373,53 @@ def test_a_ledger_of_version_1_says_so_until_it_is_declared(path: Path) -> None:
     path.write_bytes((Path(__file__).parents[2] / "golden" / "ledger-v1.db").read_bytes())
     assert Ledger(path).export()["version"] == 1
     Ledger(path).declare(records_per_person=1)
-    assert Ledger(path).export()["version"] == 2
+    assert Ledger(path).export()["version"] == 3
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_ledger_of_an_earlier_version_goes_on_to_add_up_zcdp(path: Path, version: int) -> None:
+    path.write_bytes((Path(__file__).parents[2] / "golden" / f"ledger-v{version}.db").read_bytes())
+    ledger = Ledger(path)
+    before, budget = ledger.entries(), read_budget(path)
+    if version == 1:
+        ledger.declare(records_per_person=1)
+    assert (ledger.accounting, read_budget(path)) == ("zcdp", budget)
+    assert [entry[:6] for entry in ledger.entries()] == [entry[:6] for entry in before]
+    unit = ledger.unit
+    assert unit is not None
+    total = epsilon_of("zcdp", *rho_and_delta(path))
+    assert ledger.spent == total
+    entry = ledger.charge(gaussian("1/1000"), purpose="exact", unit=unit)
+    assert (entry.measure, ledger.entries()[-1]) == ("zcdp", entry)
+    assert ledger.spent == epsilon_of("zcdp", *rho_and_delta(path)) > total
+    left = Fraction(budget[2]) - rho_and_delta(path)[0]
+    assert not ledger.preview([gaussian(left * (1 + Fraction(1, 10**9)))], unit=unit).fits
+    ledger.charge(zcdp(left), purpose="the rest", unit=unit)
+    assert ledger.left < Fraction(1, 10**8)
+
+
+def read_budget(path: Path) -> tuple[str, str, str]:
+    return sqlite3.connect(path).execute("SELECT epsilon, delta, rho FROM budget").fetchone()
+
+
+def rho_and_delta(path: Path) -> tuple[Fraction, Fraction]:
+    query = "SELECT rho_after, delta FROM entry, budget ORDER BY entry.id DESC LIMIT 1"
+    rho, delta = sqlite3.connect(path).execute(query).fetchone()
+    return Fraction(rho), Fraction(delta)
+
+
+def test_a_ledger_of_another_accounting_is_refused(path: Path) -> None:
+    Ledger.create(path, epsilon=1, delta="1e-6")
+    edited(path, "UPDATE budget SET accounting = 'renyi'")
+    with pytest.raises(LedgerFormatError, match="adds up in a way that is not known"):
+        Ledger(path)
 
 
 def test_there_was_no_version_0(path: Path) -> None:
     """Its tables would be those of version 1."""
     path.write_bytes((Path(__file__).parents[2] / "golden" / "ledger-v1.db").read_bytes())
     edited(path, "PRAGMA user_version = 0")
-    with pytest.raises(LedgerFormatError, match="a ledger of version 0; this library reads up to 2"):
+    with pytest.raises(LedgerFormatError, match="a ledger of version 0; this library reads up to 3"):
         Ledger(path)
 
 

@@ -9,7 +9,7 @@ from recoup.errors import LedgerUnitError, ParameterError
 from recoup.privacy.ledger_rules import Budget, State
 from recoup.privacy.statement import ONE_RECORD, Unit
 
-EMPTY = State(Budget.of(1, 0), identifier="0" * 32)
+EMPTY = State(Budget.of(1, 0, "gaussian"), identifier="0" * 32)
 
 
 def test_the_first_charge_gives_the_unit():

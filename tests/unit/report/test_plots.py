@@ -55,7 +55,7 @@ def test_the_budget_adds_up_to_what_was_spent(delta):
     plots.plot_budget(ax, released)
     tops = [bar.get_y() + bar.get_height() for bar in ax.patches]
     assert max(tops) == pytest.approx(float(released.amount_spent))
-    assert ax.get_ylabel() == ("epsilon" if delta == 0 else "rho (zCDP)")
+    assert ax.get_ylabel() == ("epsilon" if delta == 0 else "rho")
     assert {"counts", "sums", "spent before"} <= set(ax.get_legend_handles_labels()[1])
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from recoup.domain import Box
 from recoup.errors import BudgetError, ParameterError
-from recoup.privacy.price import rho_of
+from recoup.privacy.gaussian import amount_of
 from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context, Request
 
@@ -19,10 +19,27 @@ def test_epsilon_is_read_as_the_decimal_that_was_typed():
     assert Context(domain=BOX, epsilon="0.3").budget.amount == Fraction(3, 10)
 
 
-def test_gaussian_noise_is_priced_in_the_rho_of_epsilon_and_delta():
-    context = Context(domain=BOX, epsilon=1, delta=1e-6, mechanism="gaussian")
-    assert context.budget.measure == "zcdp"
-    assert context.budget.amount == rho_of(Fraction(1), Fraction(1, 10**6))
+@pytest.mark.parametrize(
+    ("more", "measure"),
+    [
+        ({}, "gaussian"),
+        ({"accounting": "zcdp"}, "zcdp"),
+        ({"n_records": 2**37}, "gaussian"),  # 2^24 steps between neighbours, the fewest of the proof
+        ({"n_records": 2**37 + 1}, "zcdp"),
+        ({"n_records": 2**37 + 1, "records_per_person": 2}, "gaussian"),
+    ],
+)
+def test_gaussian_noise_is_priced_exactly_where_that_is_proved(more, measure):
+    context = Context(domain=BOX, epsilon=1, delta=1e-6, mechanism="gaussian", **more)
+    assert context.budget.measure == context.calibrated(Fraction(1, 2)).price.measure == measure
+    assert context.budget.amount == amount_of(measure, Fraction(1), Fraction(1, 10**6))
+    assert ("accounting" in context.to_json()) == (measure == "gaussian")
+    assert Context(domain=BOX, epsilon=1, delta=1e-6, **more).budget_measure == "pure"
+
+
+def test_an_accounting_is_one_of_two():
+    with pytest.raises(ParameterError, match="accounting"):
+        Context(domain=BOX, epsilon=1, accounting="renyi")
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, np.nan, np.inf, "x", None, True, [1], 1e200])

@@ -105,7 +105,7 @@ def test_the_price_of_stated_noise_by_hand(mechanism, amounts):
     reach = [3 * amounts[0], 3 * amounts[1]]
     expected = sum(reach) if mechanism == "laplace" else (reach[0] ** 2 + reach[1] ** 2) / 2
     assert float(found.price.amount) == pytest.approx(expected)
-    assert found.price.measure == ("pure" if mechanism == "laplace" else "zcdp")
+    assert found.price.measure == ("pure" if mechanism == "laplace" else "gaussian")
     assert found.mechanism == found.noise.name == mechanism
     assert found.weights == tuple(round(2**30 * part / max(reach)) for part in reach)
     # The quietest value of a block sets its price.

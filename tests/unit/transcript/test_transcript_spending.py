@@ -12,7 +12,7 @@ from recoup import Box
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import TranscriptError
-from recoup.privacy.price import epsilon_of_rho
+from recoup.privacy.gaussian import epsilon_of
 from recoup.privacy.statement import NOT_COUNTED
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
@@ -62,15 +62,17 @@ def test_what_is_spent_by_hand():
     assert terms_of((), context(domain)).privacy["unit"] == "one record"
 
 
-def test_gaussian_rounds_are_added_up_as_rho_and_shown_as_epsilon():
+@pytest.mark.parametrize("accounting", ["gaussian", "zcdp"])
+def test_gaussian_rounds_are_added_up_as_rho_and_shown_as_epsilon(accounting):
     domain = Box([0, 0], [1, 1])
-    terms = context(domain, "gaussian")
+    terms = replace(context(domain, "gaussian"), accounting=accounting)
     answered = Curator(open_source(np.zeros((1, 2)), domain), terms).answer(
         request(queries(2)["grid"], domain, Fraction(1, 2))
     )
     found = terms_of((answered,), terms, lost=(Fraction(1, 4),))
     assert found.amount_spent == answered.price.amount + terms.budget.amount / 4
-    assert found.epsilon_spent == epsilon_of_rho(found.amount_spent, terms.delta)
+    assert found.epsilon_spent == epsilon_of(accounting, found.amount_spent, terms.delta)
+    assert Transcript.from_json(found.to_json()).epsilon_spent == found.epsilon_spent
     whole = terms_of((), terms, lost=(Fraction(1),))
     assert whole.privacy["spent"] == 1.0
 
@@ -103,7 +105,8 @@ def test_what_is_imported_counts_with_the_whole_claim():
     assert claimed.privacy["noise"] == "unverified"
     replaced = Transcript.from_json(replace(claimed, neighbours="replace-one-record").to_json())
     assert (replaced.neighbours, replaced.imported) == ("replace-one-record", True)
-    assert (claimed.to_json()["schema_version"], transcript_version(terms)) == (2, 3)
+    assert (claimed.to_json()["schema_version"], transcript_version(terms)) == (2, 4)
+    assert transcript_version(replace(terms, accounting="zcdp")) == 3
 
 
 def transcript_version(terms):

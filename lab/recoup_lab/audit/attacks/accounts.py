@@ -23,7 +23,7 @@ from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
 from recoup_lab.audit.attacks.effort import Effort
-from recoup_lab.audit.attacks.reference import largest_rho
+from recoup_lab.audit.attacks.reference import largest_half_square
 from recoup_lab.audit.attacks.sampler import Draw, listening
 from recoup_lab.audit.attacks.subjects import Subject, Terms, ordinary_table, subjects
 from recoup_lab.audit.findings import Finding
@@ -32,7 +32,7 @@ UNITS: Final = "units of one ledger"
 RUNS: Final = "a run and its ledger"
 _PERSON: Final = 5
 _N_ROUNDS: Final = 3
-_ROOM: Final = Fraction(1, 10**6)  # of the conversion from rho to epsilon; one wrong record would show a million times
+_ROOM: Final = Fraction(1, 10**6)  # of the conversion to epsilon; one wrong record would show a million times
 
 
 def attack_accounts(effort: Effort, group: str) -> Iterator[Finding]:
@@ -58,7 +58,7 @@ def _units(effort: Effort, group: str, subject: Subject, mechanism: str) -> Find
         for terms in (several, one):
             subject.run(table, terms, seed=effort.seed, ledger=ledger)
         lost = _price(heard.draws, several)
-        counted = ledger.spent if mechanism == "laplace" else largest_rho(ledger.spent, one.delta)
+        counted = ledger.spent if mechanism == "laplace" else largest_half_square(ledger.spent, one.delta)
         if counted < lost * (1 - _ROOM):
             problems.append(
                 f"a person with {_PERSON} records has lost {float(lost / counted):.2f} times what is counted"

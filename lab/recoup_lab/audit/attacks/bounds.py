@@ -180,7 +180,7 @@ def _notices(claim: Claim, factor: float, n: int, alarm: float) -> bool:
 def claim_of(measure: str, amount: float) -> PureClaim | GaussianClaim:
     """The claim behind a price: epsilon, or rho of Gaussian noise.
 
-    >>> claim_of("zcdp", 0.5)
+    >>> claim_of("gaussian", 0.5)
     GaussianClaim(amount=1.0)
     """
     return PureClaim(amount) if measure == "pure" else GaussianClaim(sqrt(2.0 * amount))

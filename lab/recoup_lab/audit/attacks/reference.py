@@ -7,11 +7,13 @@ contributions are used, which other tests compare with slow ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 
 import numpy as np
 from scipy.optimize import minimize_scalar
+from scipy.stats import norm
 
 from recoup.domain import Domain
 from recoup.queries.base import Array
@@ -91,8 +93,29 @@ def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
         found = minimize_scalar(at, bounds=(-12.0, 16.0), method="bounded", options={"xatol": 1e-12})
         return float(found.fun) - float(epsilon)
 
-    low, high = 0.0, float(epsilon)
+    return _largest(lambda rho: excess(rho) <= 0.0, float(epsilon))
+
+
+@cache
+def largest_half_square(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest mu^2 / 2 of Gaussian noise that is (epsilon, delta)-differentially private (Balle and Wang 2018).
+
+    >>> round(float(largest_half_square(Fraction(3), Fraction(1, 10**6))), 4)
+    0.2098
+    """
+
+    def fits(amount: float) -> bool:
+        mu, e = float(np.sqrt(2.0 * amount)), float(epsilon)
+        # In logarithms: the second probability may be far below the first, and e^epsilon far above 1.
+        first, second = norm.logcdf(mu / 2 - e / mu), e + norm.logcdf(-mu / 2 - e / mu)
+        return bool(first + np.log(-np.expm1(second - first)) <= np.log(float(delta)))
+
+    return _largest(fits, 2.0 * float(epsilon))
+
+
+def _largest(fits: Callable[[float], bool], high: float) -> Fraction:
+    low = 0.0
     for _ in range(200):
-        rho = (low + high) / 2
-        low, high = (rho, high) if excess(rho) <= 0.0 else (low, rho)
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return Fraction(high)

@@ -28,7 +28,7 @@ from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Transcript
-from recoup_lab.audit.attacks.reference import largest_rho
+from recoup_lab.audit.attacks.reference import largest_half_square, largest_rho
 
 _LOW, _HIGH = (-3.0, 1.0), (1.5, 7.0)  # not symmetric, so that a mistake in scaling shows
 BOX: Final = Box(_LOW, _HIGH)
@@ -94,8 +94,14 @@ class Terms:
 
     @property
     def claimed(self) -> Fraction:
-        """What the terms allow, computed here from epsilon and delta: epsilon itself, or the largest rho for them."""
-        return self.epsilon if self.mechanism == "laplace" else largest_rho(self.epsilon, self.delta)
+        """What the terms allow, computed here: epsilon itself, or the largest mu^2 / 2 for epsilon and delta.
+
+        Between neighbours that are fewer than 2^24 steps apart, the largest rho of zCDP.
+        """
+        if self.mechanism == "laplace":
+            return self.epsilon
+        steps = self.records_per_person * 2**61 // max(2**31, self.n_records or 0)
+        return (largest_half_square if steps >= 2**24 else largest_rho)(self.epsilon, self.delta)
 
 
 class Released(NamedTuple):

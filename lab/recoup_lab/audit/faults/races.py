@@ -91,7 +91,7 @@ def _templates(folder: Path) -> dict[str, Path]:
         if race is not _create:
             found[kind] = folder / f"template-{number}.db"
             zcdp = "zCDP" in kind
-            ledger = Ledger.create(found[kind], epsilon=EPSILON, delta=DELTA if zcdp else 0)
+            ledger = Ledger.create(found[kind], epsilon=EPSILON, delta=DELTA if zcdp else 0, accounting="zcdp")
             for price in spent:
                 ledger.charge(price, purpose="before")
     return found

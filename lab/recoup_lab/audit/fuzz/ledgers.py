@@ -15,7 +15,7 @@ from recoup.privacy.price import Price
 from recoup_lab.audit.fuzz.mutations import TEXTS, hostile
 from recoup_lab.tree import ROOT
 
-_BUDGET: Final = ("id", "epsilon", "delta", "rho", "time", "library", "identifier", "unit")
+_BUDGET: Final = ("id", "epsilon", "delta", "rho", "time", "library", "identifier", "unit", "accounting")
 _ENTRY: Final = (
     *("id", "run", "purpose", "measure", "amount", "spent_after", "pure_after", "rho_after", "n_zcdp_after", "time"),
     *("library", "unit"),
@@ -59,8 +59,8 @@ _STATEMENTS: Final = (
 def templates() -> list[bytes]:
     """Valid ledgers: unused, used, one with a delta and charges of both kinds, and one of the first version."""
     found = [_FIRST_VERSION.read_bytes()]
-    pure, zcdp = (Price(measure=m, amount=Fraction(1, 7)) for m in ("pure", "zcdp"))
-    for delta, prices in ((0, []), (0, [pure] * 3), ("1e-6", [pure, zcdp, pure])):
+    pure, gaussian = (Price(measure=m, amount=Fraction(1, 7)) for m in ("pure", "gaussian"))
+    for delta, prices in ((0, []), (0, [pure] * 3), ("1e-6", [pure, gaussian, pure])):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "ledger.db"
             ledger = Ledger.create(path, epsilon=3, delta=delta)

@@ -24,7 +24,7 @@ from recoup.errors import (
     TranscriptFormatError,
 )
 from recoup.imported import imported_from_json, load_foreign
-from recoup.privacy.price import Price
+from recoup.privacy.price import MEASURES, Price
 from recoup.transcript.transcript import Transcript
 from recoup_lab.audit.attacks.subjects import BOX, Terms, ordinary_table, subjects
 from recoup_lab.audit.fuzz.mutations import Case, json_text, spoilt, spoilt_bytes
@@ -219,7 +219,7 @@ def spend(path: Path) -> None:
     assert 0 <= delta < 1
     for entry in ledger.entries():
         assert entry.amount > 0
-        assert entry.measure in ("pure", "zcdp")
+        assert entry.measure in MEASURES
         assert all(isinstance(text, str) for text in (entry.run, entry.purpose, entry.time, entry.library))
     if ledger.identifier is None:
         ledger.declare(records_per_person=1)

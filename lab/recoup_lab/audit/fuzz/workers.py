@@ -148,13 +148,15 @@ def _serve(
 ) -> None:
     from functools import lru_cache
 
+    from recoup.privacy import gaussian
     from recoup.privacy import price as accounting
     from recoup_lab.audit.fuzz.guard import Guard
 
     # The same numbers come again and again: what is slow about a budget is computed once.
     conversion = lru_cache(maxsize=100_000)(accounting._opendp_epsilon())
     accounting._opendp_epsilon = lambda: conversion  # type: ignore[assignment]
-    accounting._largest_rho = lru_cache(maxsize=100_000)(accounting._largest_rho.__wrapped__)
+    for module, name in ((accounting, "_largest_rho"), (gaussian, "_largest"), (gaussian, "_epsilon_of_gaussian")):
+        setattr(module, name, lru_cache(maxsize=100_000)(getattr(module, name).__wrapped__))
     (folder / "secret.json").write_text(SECRET)
     case_folder = folder / "case"
     case_folder.mkdir()

@@ -22,9 +22,11 @@ app = typer.Typer(help="Make a privacy budget, see what was spent, export it.", 
 
 
 UnitKind = StrEnum("UnitKind", ["record", "line"])
+AccountingName = StrEnum("AccountingName", ["gaussian", "zcdp"])
 _FOR_WHOM = "For whom it counts: how many records one person may hold. By default as the first release."
 _SMALLEST = "How many records one person may hold: the smallest that any release charged so far had."
 _PRINTED = "Print it on standard output, also when it is written."
+_ACCOUNTING = "In what charges are added up if there is a delta: gaussian is exact for Gaussian noise."
 _KIND = "What is counted; line where CSV is read by lines that are not records."
 LedgerFile = Annotated[Path, typer.Argument(help="The ledger's file.", metavar="PATH")]
 
@@ -35,6 +37,7 @@ def create(
     epsilon: options.Epsilon,
     delta: options.Delta = "0",
     records_per_person: Annotated[int | None, typer.Option(help=_FOR_WHOM)] = None,
+    accounting: Annotated[AccountingName, typer.Option(help=_ACCOUNTING)] = AccountingName.gaussian,
     as_json: options.AsJson = False,
 ) -> None:
     """Create a ledger with a budget; a file that exists is never touched.
@@ -50,7 +53,8 @@ def create(
         look = f"recoup ledger show {shlex.quote(str(path))}"
         raise LedgerError(f"{str(path)!r} exists already. Look at it with: {look}; or choose another name.")
     options.writable_folder(path.parent)
-    _show(Ledger.create(path, epsilon=budget[0], delta=budget[1], records_per_person=records_per_person), as_json)
+    counted: Any = {"records_per_person": records_per_person, "accounting": accounting.value}
+    _show(Ledger.create(path, epsilon=budget[0], delta=budget[1], **counted), as_json)
 
 
 @app.command()
@@ -116,6 +120,7 @@ def _show(ledger: Ledger, as_json: bool) -> None:
             unit=None if unit is None else unit.to_json(),
             epsilon=float(epsilon),
             delta=float(delta),
+            accounting=ledger.accounting,
             spent=float(spent),
             left=float(epsilon - spent),
             entries=[
@@ -129,7 +134,8 @@ def _show(ledger: Ledger, as_json: bool) -> None:
     if ledger.identifier is None:
         whose = "for a unit that was not declared (recoup ledger declare)"
     left = f"spent {float(spent):.6g}, left {round(float(epsilon - spent), 12):.6g}"
-    title = f"{ledger.path}: epsilon {float(epsilon):g}, delta {float(delta):g}; {left}; {whose}"
+    adds = " (added up in zCDP)" if delta and ledger.accounting == "zcdp" else ""
+    title = f"{ledger.path}: epsilon {float(epsilon):g}, delta {float(delta):g}{adds}; {left}; {whose}"
     if not entries:
         sys.stdout.write(title + "\n")
         return

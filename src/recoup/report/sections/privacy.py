@@ -252,8 +252,8 @@ def _lead(budget: Json) -> str:
         lead = f"Of epsilon = {epsilon}, {spent} was spent, round after round."
     else:
         lead = (
-            f"Gaussian noise is priced in rho (zero-concentrated privacy). Epsilon = {epsilon} with delta = "
-            f"{budget['delta']:g} allows rho = {total}, of which {spent} was spent."
+            f"Gaussian noise is priced in rho, half the square of sensitivity over noise. Epsilon = {epsilon} with "
+            f"delta = {budget['delta']:g} allows rho = {total}, of which {spent} was spent."
         )
     if budget["n_others"]:
         others = "another release" if budget["n_others"] == 1 else f"{budget['n_others']} other releases"
