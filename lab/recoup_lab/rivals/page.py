@@ -179,7 +179,7 @@ def _verdict(tables: Sequence[_Table], epsilons: Sequence[float]) -> list[str]:
     """Where ours is lower and where not, with epsilon alone and with delta."""
     cells = [(table, epsilon) for table in tables for epsilon in epsilons]
     seeds = {s.n for t, e in cells for name, _, _ in t.rows([e]) if (s := t.multiple(name, e))}
-    text = [f"Lines have {min(seeds)} to {max(seeds)} seeds, as they say."] if seeds else []
+    text = [f"Seeds of a line: {min(seeds)} to {max(seeds)}; its column says how many."] if seeds else []
     for name, words in (("recoup", "with epsilon alone"), ("recoup-delta", "with epsilon and delta")):
         scores = [_match(t, e, t.multiple(name, e), _others(t, e)) for t, e in cells]
         made = [_match(t, e, t.marginals(name, e), _made(t, e)) for t, e in cells]

@@ -65,7 +65,7 @@ def test_a_page_of_partial_results_says_how_many_seeds_and_who_wins(tmp_path):
     assert "| 1 | AIM, 32 bins, Gaussian (default) | 2.500 ± 0.000 | 4 | 0.250 ± 0.000 | 9.0 |" in text
     assert "| 1 | AIM, 64 bins, Laplace (best) | 1.100 ± 0.000 | 3 |" in text
     assert "| 1 | MST, 32 bins, Gaussian (default) | not finished in 120 s | 0 | - | - |" in text
-    assert "Lines have 3 to 4 seeds" in text
+    assert "Seeds of a line: 3 to 4;" in text
     assert (
         "lower mean than all others below in 0 of 1 cells (a set at an epsilon), in 0 of them by more than two standard"
         in text
