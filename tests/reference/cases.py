@@ -40,6 +40,8 @@ def queries(d, k=3, seed=0):
         "voronoi-absolute": VoronoiQuery(centers=centers),
         "voronoi-relative-1": VoronoiQuery(centers=centers, sums="relative", radii=radii, norm=1),
         "voronoi-relative-2": VoronoiQuery(centers=centers, sums="relative", radii=radii, norm=2),
+        "voronoi-squares-1": VoronoiQuery(centers=centers, sums="relative", radii=radii, norm=1, squares=True),
+        "voronoi-squares-2": VoronoiQuery(centers=centers, sums="relative", radii=radii, norm=2, squares=True),
         "histogram-one-way": HistogramQuery.one_way(dimension=d, bins=3),
         "moments": MomentsQuery(dimension=d),
         "power": PowerQuery(directions=np.linalg.qr(rng.standard_normal((d, min(d, 2))))[0].clip(-1, 1)),

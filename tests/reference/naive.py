@@ -149,6 +149,9 @@ def contribution(query, x):
             if query.sums == "relative":
                 values = relative(x, query.centers[cell].tolist(), float(query.radii[cell]), query.norm)
             added |= {k + cell * d + j: values[j] for j in range(d)}
+        if query.squares:
+            apart = [a - b for a, b in zip(x, query.centers[cell].tolist(), strict=True)]
+            added[k * (1 + d) + cell] = min(size_of(apart, "l1" if query.norm == 1 else "l2"), query.radii[cell]) ** 2
         return added
     if query.type_name == "moments":
         values = [1.0, *x, *(x[i] * x[j] for i in range(len(x)) for j in range(i, len(x)))]

@@ -196,8 +196,8 @@ def _of_sizes(
 def _of_means(
     number: int, answered: Round, query: VoronoiQuery, residuals: Array, cells: Integers, clusters: Clusters
 ) -> Iterator[Misfit]:
-    n_cells, shape, (owners, _) = query.n_cells, query.centers.shape, clusters.of_cells(cells, query.centers)
-    values, scales = residuals[n_cells:].reshape(shape), answered.scales[n_cells:].reshape(shape)
+    n_cells, (owners, _) = query.n_cells, clusters.of_cells(cells, query.centers)
+    values, scales = query.sums_of(residuals), query.sums_of(answered.scales)
     if query.radii is None:
         # Absolute sums grow with the number of records: what counts explain of them is no matter of means.
         inferred = np.bincount(cells, clusters.weights, minlength=n_cells)

@@ -207,8 +207,8 @@ def _model_errors(rounds: Sequence[Round], centers: Array, sizes: Array) -> tupl
     noisy, deviations = rounds[-1].noisy, rounds[-1].noise.deviation(1.0) * rounds[-1].scales
     counted = np.maximum(sizes, deviations[:k][partners])[:, None]
     moves = centers - query.centers[partners]
-    measured = noisy[k:].reshape(k, d)[partners] / counted
-    errors = deviations[k:].reshape(k, d)[partners] / counted
+    measured = query.sums_of(noisy)[partners] / counted
+    errors = query.sums_of(deviations)[partners] / counted
     moved = np.sqrt(np.maximum(np.mean(moves**2 - 2.0 * errors**2, axis=0), 0.0))
     missed = errors * np.sqrt(np.maximum(np.mean(((measured - moves) / errors) ** 2, axis=0) - 1.0, 0.0))
     resized = np.sqrt(max(float(np.mean((sizes - noisy[partners]) ** 2 - deviations[:k] ** 2)), 0.0))

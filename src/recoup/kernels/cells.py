@@ -171,7 +171,7 @@ def _nearest_of_records(records, start, size, centers, narrow, halves, error, ti
 
 @compiled(nogil=True, error_model="numpy", inline="always")
 def _relative(x, center, radius, norm):
-    # x becomes (x - center), scaled back to the radius in the L1 or L2 norm.
+    # x becomes (x - center), scaled back to the radius in the L1 or L2 norm, whose square is returned.
     size = 0.0
     for j in range(x.shape[0]):
         x[j] -= center[j]
@@ -182,6 +182,8 @@ def _relative(x, center, radius, norm):
         scale = radius / size
         for j in range(x.shape[0]):
             x[j] *= scale
+        size = radius
+    return size * size
 
 
 @compiled(nogil=True, error_model="numpy")
@@ -194,8 +196,10 @@ def voronoi_totals(
     norm,  # IN   1 or 2, read for RELATIVE only
     count_factor,  # IN   integer that one record adds to its cell's count
     sum_factors,  # IN   (k,): a sum is multiplied by its cell's factor and truncated
+    square_factors,  # IN   (k,) likewise, or (0,) where no squares are wanted
     counts,  # OUT  (k,) int64
     totals,  # OUT  (k, d) int64, untouched for NO_SUMS
+    squares,  # OUT  (k,) int64, untouched for anything but RELATIVE
 ):
     """Add each record's integer contribution to its cell."""
     n, d = records.shape
@@ -222,9 +226,11 @@ def voronoi_totals(
                 continue
             for j in range(d):
                 x[j] = records[start + b, j] * _STEP
-            _relative(x, centers[cell], radii[cell], norm)
+            square = _relative(x, centers[cell], radii[cell], norm)
             for j in range(d):
                 totals[cell, j] += np.int32(x[j] * factor)
+            if square_factors.shape[0] > 0:
+                squares[cell] += np.int32(square * square_factors[cell])
 
 
 @compiled(nogil=True, error_model="numpy")
@@ -244,12 +250,15 @@ def voronoi_cells(points, centers, cells):
 
 
 @compiled(nogil=True, error_model="numpy")
-def relative_values(points, cells, centers, radii, norm, values):
-    """Write each point, (n, d), relative to its cell's centre, clipped to the cell's radius in the L1 or L2 norm."""
+def relative_values(points, cells, centers, radii, norm, values, squares):
+    """Write each point, (n, d), relative to its cell's centre, clipped to the cell's radius in the L1 or L2 norm.
+
+    And the square of that norm, after clipping.
+    """
     for i in range(points.shape[0]):
         for j in range(points.shape[1]):
             values[i, j] = points[i, j]
-        _relative(values[i], centers[cells[i]], radii[cells[i]], norm)
+        squares[i] = _relative(values[i], centers[cells[i]], radii[cells[i]], norm)
 
 
 @compiled(nogil=True)

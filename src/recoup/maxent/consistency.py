@@ -54,11 +54,11 @@ def cells_of(answered: Round) -> Cells | None:
     query = as_cells(answered.query)
     if query is None:
         return None
-    k, shape = query.n_cells, query.centers.shape
+    k = query.n_cells
     cells = Cells(centers=query.centers, counts=answered.noisy[:k], count_scales=answered.scales[:k])
     if query.sums == "none":
         return cells
-    sums, scales = answered.noisy[k:].reshape(shape), answered.scales[k:].reshape(shape)
+    sums, scales = query.sums_of(answered.noisy), query.sums_of(answered.scales)
     return replace(cells, sums=sums, sum_scales=scales, relative=query.sums == "relative")
 
 

@@ -72,7 +72,7 @@ def corrected(context: Context, rounds: Rounds, points: Array, weights: Array) -
 def misfit_of(answered: Round, points: Array, weights: Array) -> CellMisfit:
     """Compare a round and a measure by cell, what cannot be true clipped; `misfits_of` asks by cluster what is sure."""
     query = of_kind(answered.query, VoronoiQuery)
-    k, d = query.centers.shape
+    k = query.n_cells
     cells = query.cells(points)
     sizes = np.asarray(np.bincount(cells, weights, minlength=k), dtype=np.float64)
     deviations = answered.noise.deviation(1.0) * answered.scales
@@ -80,8 +80,8 @@ def misfit_of(answered: Round, points: Array, weights: Array) -> CellMisfit:
     predicted = sums_by_cell(cells, weights, query.values(points, cells), k)
     reach = 1.0 if query.radii is None else query.radii[:, None]
     # A count below none, or a mean out of reach, is noise, however far it is from what the measure predicts.
-    measured = np.clip(answered.noisy[k:].reshape(k, d) / divisor, -reach, reach)
-    more, errors = np.maximum(answered.noisy[:k], 0.0) - sizes, deviations[k:].reshape(k, d) / divisor
+    measured = np.clip(query.sums_of(answered.noisy) / divisor, -reach, reach)
+    more, errors = np.maximum(answered.noisy[:k], 0.0) - sizes, query.sums_of(deviations) / divisor
     return CellMisfit(sizes, more, deviations[:k], measured - predicted / divisor, errors)
 
 

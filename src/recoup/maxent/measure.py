@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recoup._random import Rng
+from recoup.maxent.clouds import clouds, read_as_clouds
 from recoup.maxent.consistency import Rounds, cells_of, made_consistent, voronoi_cells_of
 from recoup.maxent.correction import corrected, solved_and_settled
 from recoup.maxent.newton import solve
@@ -169,6 +170,8 @@ def by_cells(
 
     `strength` is the epsilon of Laplace noise that all rounds together are worth; by default the context's.
     """
+    if read_as_clouds(rounds):
+        return by_clouds(context, rounds, rng, n_points=n_points)
     total = total_of(context, rounds)
     solved, settled = solved_and_settled(rounds, n_settling)
     return Problem(
@@ -182,8 +185,25 @@ def by_cells(
     )
 
 
+def by_clouds(context: Context, rounds: Rounds, rng: Rng, *, n_points: int) -> Problem:
+    """State the problem of rounds whose cells were asked for their spread: clouds have it, and nothing is solved."""
+    total = total_of(context, rounds)
+    data = clouds(context, rounds, n_points, rng, total=total)
+    return Problem(
+        context=context,
+        rounds=(),
+        total=total,
+        temperature=1.0,
+        support=lambda n, _: data.points,
+        passes=(Pass(n_points=n_points),),
+        base=data.weights,
+    )
+
+
 def by_parts(context: Context, parts: list[tuple[Rounds, int]], rng: Rng, n_points: int, strength: float) -> Problem:
     """State the problem of several releases: the rounds of each, and how many of them settled centres."""
+    if read_as_clouds(together := [answered for rounds, _ in parts for answered in rounds]):
+        return by_clouds(context, together, rng, n_points=n_points)
     total = total_of(context, [answered for rounds, _ in parts for answered in rounds])
     split = [solved_and_settled(rounds, n_settling) for rounds, n_settling in parts]
     rounds = tuple(answered for solved, _ in split for answered in solved)

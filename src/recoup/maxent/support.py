@@ -59,7 +59,7 @@ def drawn_support(
     with_sums = [r for r in rounds if as_cells(r.query, "absolute", "relative")]
     n_cells = int(n_points * cells) if with_sums else 0
     n_resampled = 0 if last is None else int(n_points * (from_last if with_sums else 2 * from_last))
-    parts = [_from_first_look(context, rounds, total, n_points - n_cells - n_resampled, rng)]
+    parts = [from_first_look(context, rounds, total, n_points - n_cells - n_resampled, rng)]
     # Spreads are for the box; the unit balls are about half as wide.
     width = 1.0 if context.domain.kind == "box" else 0.5
     if n_cells:
@@ -84,12 +84,14 @@ def resampled(context: Context, measure: Measure, n_points: int, rng: Rng, jitte
     return _jittered(context, measure.points[chosen], rng.choice(jitters, n_points), rng)
 
 
-def _from_first_look(context: Context, rounds: Rounds, total: float, n_points: int, rng: Rng) -> Array:
+def from_first_look(
+    context: Context, rounds: Rounds, total: float, n_points: int, rng: Rng, uniform_share: float = _UNIFORM_SHARE
+) -> Array:
     """The denoised grid, or the product of the denoised marginals, with some uniform points; without one, uniform."""
     look = next((r for r in rounds if marginals_of(r.query)), None)
     if look is None:
         return uniform_points(context.domain, n_points, rng)
-    n_uniform = round(n_points * _UNIFORM_SHARE)
+    n_uniform = round(n_points * uniform_share)
     uniform, n = uniform_points(context.domain, n_uniform, rng), n_points - n_uniform
     columns, start = np.array(uniform_points(context.domain, n, rng), order="C"), 0
     grid, noisy = as_grid(look.query), look.noisy
@@ -114,7 +116,7 @@ def _around_noisy_means(context: Context, rounds: Rounds, n_points: int, width: 
         counts = np.maximum(answered.noisy[:k], 0.0)
         count_scales = answered.scales[:k]
         divisor = np.maximum(counts, count_scales)
-        offsets = answered.noisy[k:].reshape(query.centers.shape) / divisor[:, None]
+        offsets = query.sums_of(answered.noisy) / divisor[:, None]
         if query.radii is None:
             means.append(np.where((counts >= count_scales)[:, None], offsets, query.centers))
         else:

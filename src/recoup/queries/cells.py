@@ -49,7 +49,7 @@ _SUMS: dict[str, int] = {"none": NO_SUMS, "absolute": ABSOLUTE, "relative": RELA
 class VoronoiQuery:
     """Counts, and sums if wanted, of the records nearest to each centre.
 
-    The answer is the k counts, then the k x d sums row by row.
+    The answer is the k counts, then the k x d sums row by row, then the k sums of squares.
 
     Args:
         centers: (k, d), in the unit domain.
@@ -57,9 +57,11 @@ class VoronoiQuery:
             scaled back to the cell's radius, so that noise grows with the cell and not with the domain.
         radii: (k,) clipping radii from 2^-30 to 2^30, for relative sums only.
         norm: the norm of the clipping: 1 for Laplace, 2 for Gaussian noise.
+        squares: whether to ask also for the sum of the squared distance of each record from its centre, in that norm
+            and at most the squared radius; for relative sums only.
 
-    Guarantees: a record changes one count by 1 and one cell's sum by at most the domain's bound (absolute) or the
-    cell's radius in the given norm (relative).
+    Guarantees: a record changes one count by 1, one cell's sum by at most the domain's bound (absolute) or the cell's
+    radius in the given norm (relative), and one cell's sum of squares by at most the square of the radius.
 
     >>> query = VoronoiQuery(centers=np.array([[-0.5], [0.5]]))
     >>> query.contribution(np.array([[-0.2], [0.9]]))
@@ -71,6 +73,7 @@ class VoronoiQuery:
     sums: Sums = "absolute"
     radii: Array | None = None
     norm: int = 1
+    squares: bool = False
 
     type_name: ClassVar[str] = "voronoi"
 
@@ -81,6 +84,8 @@ class VoronoiQuery:
         base.check_norm(self.norm)
         if (self.radii is None) == (self.sums == "relative"):
             raise ParameterError("relative sums need radii, and only they do.")
+        if not isinstance(self.squares, bool) or (self.squares and self.radii is None):
+            raise ParameterError("squares is True or False, and True for relative sums only.")
         if self.radii is not None:
             base.keep_radii(self, "radii", self.n_cells, "for each cell")
         base.check_size(self.size)
@@ -98,15 +103,17 @@ class VoronoiQuery:
     @property
     def size(self) -> int:
         """Values in the answer."""
-        return self.n_cells * (1 if self.sums == "none" else 1 + self.n_columns)
+        return self.n_cells * (1 if self.sums == "none" else 1 + self.n_columns + self.squares)
 
     def sensitivity(self, domain: Domain) -> Sensitivity:
-        """Bounds on one record's contribution: 1 for the counts; the domain's or the cell's radius for the sums."""
+        """Bounds on one record's contribution: 1 for counts, the domain's or the cell's radius for sums; its square."""
         base.check_columns(self, domain)
         k, d = self.n_cells, self.n_columns
         blocks = [Block.of_counts("count", k)]
         if self.radii is not None:
             blocks.append(Block.of_clipped("sum", self.radii, d, self.norm))
+            if self.squares:
+                blocks.append(bounded_block("square", k, l1=self.radii**2))
         elif self.sums != "none":
             blocks.append(bounded_block("sum", k * d, l1=domain.sum_bound(1), l2=domain.sum_bound(2)))
         return Sensitivity(tuple(blocks))
@@ -115,7 +122,9 @@ class VoronoiQuery:
         """Counts, and sums if wanted, in so many cells; a single cell without sums is the number of records."""
         k, cells = self.n_cells, f"{self.n_cells:,} {'cell' if self.n_cells == 1 else 'cells'}"
         if self.sums != "none":
-            return Asked("sums", k, f"counts and sums in {cells}")
+            return Asked(
+                "sums", k, f"counts, sums and squares in {cells}" if self.squares else f"counts and sums in {cells}"
+            )
         return Asked("total", k, "the number of records") if k == 1 else Asked("counts", k, f"counts in {cells}")
 
     def cells(self, x: Array) -> NDArray[np.int64]:
@@ -127,31 +136,52 @@ class VoronoiQuery:
 
     def values(self, x: Array, cells: NDArray[np.int64]) -> Array:
         """What each point, given its cell, adds to that cell's sum: (n, d)."""
+        return self.values_and_squares(x, cells)[0]
+
+    def values_and_squares(self, x: Array, cells: NDArray[np.int64]) -> tuple[Array, Array]:
+        """What each point, given its cell, adds to that cell's sum, (n, d), and sum of squares, (n,)."""
         x = np.ascontiguousarray(x, dtype=np.float64)
         if self.radii is None:
-            return x
-        values = np.empty_like(x)
-        radii, norm, centers = self.radii, self.norm, self.centers
-        over_row_ranges(lambda a, b: relative_values(x[a:b], cells[a:b], centers, radii, norm, values[a:b]), len(x))
-        return values
+            return x, np.zeros(len(x))
+        values, squares = np.empty_like(x), np.empty(len(x))
+        given = (self.centers, self.radii, self.norm)
+
+        def part(start: int, stop: int) -> None:
+            own = slice(start, stop)
+            relative_values(x[own], cells[own], *given, values[own], squares[own])
+
+        over_row_ranges(part, len(x))
+        return values, squares
+
+    def sums_of(self, answer: Array) -> Array:
+        """The part of an answer, or of its scales, that is the sums: (k, d)."""
+        k, d = self.centers.shape
+        return answer[k : k * (1 + d)].reshape(k, d)
 
     def solver_rows(self, points: Array) -> list[RowBlock]:
         """Its rows on support points: each lies in one cell."""
-        cells = self.cells(points)
-        values = None if self.sums == "none" else self.values(points, cells)
-        return [Partition(cells=cells, n_cells=self.n_cells, values=values)]
+        cells, m = self.cells(points), len(points)
+        if self.sums == "none":
+            return [Partition(cells=cells, n_cells=self.n_cells)]
+        values, squares = self.values_and_squares(points, cells)
+        rows: list[RowBlock] = [Partition(cells=cells, n_cells=self.n_cells, values=values)]
+        if self.squares:
+            rows.append(csr_array((squares, cells, np.arange(m + 1)), shape=(m, self.n_cells)))
+        return rows
 
     def contribution(self, x: Array) -> Array | csr_array:
         """What each record of the unit domain, (n, d), adds to the answer: dense if small, CSR if large."""
         n, k, d = len(x), self.n_cells, self.n_columns
         cells = self.cells(x)
-        width = 1 if self.sums == "none" else 1 + d
+        width = self.size // k
         indices = np.empty((n, width), dtype=np.int64)
         indices[:, 0] = cells
         data = np.ones((n, width))
         if width > 1:
-            indices[:, 1:] = k + cells[:, None] * d + np.arange(d)
-            data[:, 1:] = self.values(x, cells)
+            indices[:, 1 : 1 + d] = k + cells[:, None] * d + np.arange(d)
+            data[:, 1 : 1 + d], squares = self.values_and_squares(x, cells)
+        if self.squares:
+            indices[:, -1], data[:, -1] = k * (1 + d) + cells, squares
         rows = csr_array((data.ravel(), indices.ravel(), np.arange(n + 1) * width), shape=(n, self.size))
         return rows if self.size > 64 else rows.toarray()
 
@@ -162,13 +192,15 @@ class VoronoiQuery:
         radii = np.ones(k) if self.radii is None else self.radii.copy()
         count_factor = int(factors[0])
         sum_factors = np.ones(k) if self.sums == "none" else np.ascontiguousarray(factors[k::d][:k])
+        square_factors = np.ascontiguousarray(factors[k * (1 + d) :])
         mode, error = _SUMS[self.sums], single_precision_error(centers)
 
         def part(start: int, stop: int) -> Integers:
-            counts, totals = np.zeros(k, dtype=np.int64), np.zeros((k, d), dtype=np.int64)
-            own = records[start:stop]
-            voronoi_totals(own, centers, error, mode, radii, norm, count_factor, sum_factors, counts, totals)
-            return counts if self.sums == "none" else np.concatenate([counts, totals.ravel()])
+            total = np.zeros(k * (2 + d), dtype=np.int64)
+            counts, sums, squares = total[:k], total[k : k * (1 + d)].reshape(k, d), total[k * (1 + d) :]
+            given = (centers, error, mode, radii, norm, count_factor, sum_factors, square_factors)
+            voronoi_totals(records[start:stop], *given, counts, sums, squares)
+            return total[: self.size]
 
         return base.sum_over_ranges(part, len(records))
 
@@ -176,7 +208,7 @@ class VoronoiQuery:
         """A JSON value that `from_json` reads back."""
         value: dict[str, Any] = {"type": self.type_name, "centers": self.centers.tolist(), "sums": self.sums}
         if self.radii is not None:
-            value |= {"radii": self.radii.tolist(), "norm": self.norm}
+            value |= {"radii": self.radii.tolist(), "norm": self.norm} | ({"squares": True} if self.squares else {})
         return value
 
     @classmethod
@@ -188,7 +220,8 @@ class VoronoiQuery:
         centers = base.read_array(value, "centers", 2)
         if sums != "relative":
             return cls(centers=centers, sums=sums)
-        return cls(centers=centers, sums=sums, radii=base.read_array(value, "radii", 1), norm=value["norm"])
+        radii, squares = base.read_array(value, "radii", 1), value.get("squares", False)
+        return cls(centers=centers, sums=sums, radii=radii, norm=value["norm"], squares=squares)
 
 
 def as_cells(query: Query | None, *sums: Sums) -> VoronoiQuery | None:

@@ -16,9 +16,11 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from recoup.algorithms.base import Rng, Rounds, last_of
+from recoup.algorithms.kmeans import wide
 from recoup.algorithms.kmeans.grid import TOTAL_SHARE, total_request
 from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
+from recoup.maxent.clouds import clouds
 from recoup.maxent.consistency import noisy_means_of
 from recoup.maxent.measure import by_cells, maxent, total_of, weighted_quantile
 from recoup.maxent.sizes import without_doubtful_clusters
@@ -82,15 +84,24 @@ class AdaptiveKMeans(ClusteringAlgorithm):
             (_POINTS_SETTLING, 1, _SHIFT_SETTLING) if stage.settles else (_POINTS_BETWEEN, 2, _SHIFT_SEARCHING)
         )
         n_settling = sum(before.settles for before in stages[: len(rounds)])
-        measure = maxent(by_cells(context, rounds, rng, n_points=n_points, n_passes=n_passes, n_settling=n_settling))
+        many = wide.is_wide(context)
+        if many:
+            drawn = clouds(context, rounds, n_points, rng, total=total_of(context, rounds), unsure=True)
+            measure = Measure(points=drawn.points, weights=drawn.weights, solution=None)
+            centers = wide.next_centers(rounds, drawn, stage.n_cells, self.n_clusters, rng)
+        else:
+            problem = by_cells(context, rounds, rng, n_points=n_points, n_passes=n_passes, n_settling=n_settling)
+            measure = maxent(problem)
         if stage.kind == "counts":
-            return stage.request(VoronoiQuery(centers=_kmeans(measure, stage.n_cells, 2, rng), sums="none"))
-        weights = without_doubtful_clusters(rounds, measure.points, measure.weights, self.n_clusters, rng)
-        measure = replace(measure, weights=weights)
-        centers = self._next_centers(rounds, stages, measure, rng)
+            centers = centers if many else _kmeans(measure, stage.n_cells, 2, rng)
+            return stage.request(VoronoiQuery(centers=centers, sums="none"))
+        if not many:
+            weights = without_doubtful_clusters(rounds, measure.points, measure.weights, self.n_clusters, rng)
+            measure = replace(measure, weights=weights)
+            centers = self._next_centers(rounds, stages, measure, rng)
         radii = _radii(measure, centers, _sum_strength(context, 1.0, stage.share), shift, context)
         norm = context.noise.norm
-        return stage.request(VoronoiQuery(centers=centers, sums="relative", radii=radii, norm=norm))
+        return stage.request(VoronoiQuery(centers=centers, sums="relative", radii=radii, norm=norm, squares=many))
 
     def settling(self, context: Context, rounds: Rounds) -> int:
         """How many of the last rounds settled the centres; none in a transcript of another version's plan."""
@@ -143,6 +154,7 @@ class Stage(NamedTuple):
     kind: Literal["total", "first look", "counts", "sums", "rival", "settle"]
     share: Fraction
     n_cells: int
+    squares: bool = False  # whether cells with sums are asked for their spread, too
 
     @property
     def settles(self) -> bool:
@@ -153,6 +165,8 @@ class Stage(NamedTuple):
     def split(self) -> dict[str, Fraction]:
         """How the share is split over the answer."""
         with_sums = self.kind == "sums" or self.settles
+        if self.squares:
+            return wide.SPLIT
         return {"count": _COUNT_PART, "sum": 1 - _COUNT_PART} if with_sums else {"count": Fraction(1)}
 
     def request(self, query: Query) -> Request:
@@ -168,6 +182,8 @@ def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...
     >>> [(stage.kind, stage.n_cells) for stage in plan_stages(terms, 5, 10_000)]
     [('total', 1), ('first look', 400), ('counts', 150), ('sums', 15), ('sums', 5)]
     """
+    if wide.is_wide(context):
+        return _many_columns(context, n_clusters, n)
     d, k = context.domain.n_columns, n_clusters
     few, many = d <= _GRID_DIMENSIONS, d > _MANY_DIMENSIONS
     first = _GRID_SHARE if few else _MANY_MARGINALS_SHARE if many else _MARGINALS_SHARE
@@ -193,6 +209,16 @@ def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...
         n_settling = 4 if per_cluster >= _SETTLED_LONGER else 2 if n_sums > 1 else 3
         share = (left - n_sums * part) / (n_rivals + n_settling)
         stages += [Stage("rival", share, k)] * n_rivals + [Stage("settle", share, k)] * n_settling
+    return tuple(stages)
+
+
+def _many_columns(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...]:
+    stages = [Stage("total", TOTAL_SHARE, 1)] if context.n_records is None else []
+    stages.append(Stage("first look", wide.LOOK_SHARE, _first_look(context, n_clusters, n, wide.LOOK_SHARE).size))
+    stages.append(Stage("counts", wide.COUNTS_SHARE, wide.counted_cells(context, n_clusters, n)))
+    left = 1 - sum((stage.share for stage in stages), Fraction(0))
+    for part, n_cells in wide.rounds_with_sums(context, n_clusters, n):
+        stages.append(Stage("sums" if n_cells > n_clusters else "settle", left * part, n_cells, squares=True))
     return tuple(stages)
 
 
@@ -226,10 +252,9 @@ def _rival(measure: Measure, settled: Clustering, rng: Rng) -> Array:
 def _explained_squares(answered: Round) -> float:
     """How much of the records' variance the cells of a round explain, by their counts and means as measured."""
     query = of_kind(answered.query, VoronoiQuery)
-    k, d = query.centers.shape
-    counts = np.maximum(answered.noisy[:k], 1.0)
+    counts = np.maximum(answered.noisy[: query.n_cells], 1.0)
     shares = counts / counts.sum()
-    means = query.centers + answered.noisy[k:].reshape(k, d) / counts[:, None]
+    means = query.centers + query.sums_of(answered.noisy) / counts[:, None]
     return float(shares @ ((means - shares @ means) ** 2).sum(axis=1))
 
 

@@ -21,7 +21,7 @@ from recoup.domain import Domain, unclipped_points, uniform_points
 from recoup.errors import Argument, ParameterError
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
 from recoup.maxent.consistency import noisy_means_of
-from recoup.maxent.sizes import without_doubtful_clusters
+from recoup.maxent.sizes import sums_by_cell, without_doubtful_clusters
 from recoup.queries.base import MAX_SIZE, Array, check_size
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context, Request
@@ -29,6 +29,7 @@ from recoup.transcript.context import Context, Request
 _CLEARLY_BETTER = 0.99
 _TRIES = 100
 _BISECTIONS = 20
+_MOST_WORK, _FEWEST_RESTARTS = 2**28, 2  # of a refit: values that are compared with centres, once for each restart
 
 
 class ClusteringAlgorithm(Algorithm):
@@ -64,7 +65,12 @@ class ClusteringAlgorithm(Algorithm):
         Mass that cannot be told from noise is taken away before, unless all of it is to be kept.
         """
         wanted = self.n_clusters if n_clusters is None else n_clusters
+        asked = as_cells(rounds[-1].query if rounds else None, "relative")
+        if asked is not None and asked.squares and wanted == self.n_clusters:
+            # In many columns the means of these cells are all that is known: points inside them are only drawn.
+            return context.domain.clip(_clusters_of_cells(asked, points, weights, wanted, rng))
         n_restarts = self.refit_restarts if n_restarts is None else n_restarts
+        n_restarts = max(_FEWEST_RESTARTS, min(n_restarts, _MOST_WORK // (points.size * wanted)))
         if not keep_all:
             weights = without_doubtful_clusters(rounds, points, weights, wanted, rng)
         best = weighted_kmeans(points, weights, wanted, n_restarts=n_restarts, rng=rng)
@@ -74,7 +80,6 @@ class ClusteringAlgorithm(Algorithm):
 
         if self.has_iterates and wanted == self.n_clusters:
             best = min(best, from_centers(self.estimate(context, rounds)), key=lambda clustering: clustering.inertia)
-        asked = as_cells(rounds[-1].query if rounds else None, "relative")
         if asked is not None and asked.n_cells == wanted:
             # The means of these cells were measured; those of other clusters are only inferred.
             measured = from_centers(asked.centers)
@@ -131,6 +136,17 @@ class KMeans(ClusteringAlgorithm):
     def planned_rounds(self, context: Context) -> tuple[int | None, bool]:
         """As many as were asked for."""
         return self.n_rounds, False
+
+
+def _clusters_of_cells(query: VoronoiQuery, points: Array, weights: Array, n_clusters: int, rng: Rng) -> Array:
+    """The clusters of the means of cells: the means themselves, if there are as many."""
+    cells, k = query.cells(points), query.n_cells
+    sizes = np.asarray(np.bincount(cells, weights, minlength=k), dtype=np.float64)
+    means = sums_by_cell(cells, weights, points, k) / np.maximum(sizes, 1e-300)[:, None]
+    means = np.where((sizes > 0)[:, None], means, query.centers)
+    if k == n_clusters:
+        return means
+    return weighted_kmeans(means, sizes, n_clusters, n_restarts=ClusteringAlgorithm.refit_restarts, rng=rng).centers
 
 
 def lloyd_request(centers: Array, share: Fraction, count_part: Fraction = Fraction(1, 2)) -> Request:
