@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -22,6 +23,7 @@ from recoup.errors import (
     Argument,
     BudgetExceededError,
     ContinuationError,
+    CostlyTerms,
     DataError,
     LedgerLockedError,
     LedgerUnitError,
@@ -133,6 +135,8 @@ def release(
         if ledger is not None and spent < 1:
             left = Price(measure=context.budget_measure, amount=context.budget.amount * (1 - spent))
             ledger.afford(left, context.unit)
+        if not transcript.rounds and (better := algorithm.advice(context)) is not None:
+            warnings.warn(better, CostlyTerms, stacklevel=2)
         run = (transcript.payment and transcript.payment.run) or ""
         curator = Curator(source, context, ledger=ledger, run=run, n_charged=n_charged, spent=spent)
         return _drive(algorithm, transcript, curator, entropy_of(random_state), path, on_round)

@@ -158,5 +158,9 @@ class DoubtfulResult(UserWarning):
     """The released answers themselves speak against a result, or rest on no more records than noise would explain."""
 
 
+class CostlyTerms(UserWarning):
+    """Other public terms would give a far better answer: said before anything is spent."""
+
+
 class UnitConverted(UserWarning):
     """A release is for fewer records of a person than its ledger: its prices are counted several times."""

@@ -15,7 +15,7 @@ from math import sqrt
 import numpy as np
 
 from recoup._validate import whole_number
-from recoup.algorithms.kmeans import grid
+from recoup.algorithms.kmeans import grid, wide
 from recoup.algorithms.kmeans.adaptive import plan_stages
 from recoup.algorithms.kmeans.lloyd import KMeans, lloyd_request
 from recoup.errors import Argument, ParameterError
@@ -139,15 +139,24 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
             PlannedRound(n_cells=stage.n_cells, price=calibration.price, count_scale=count_scale, sum_scale=sum_scale)
         )
     expected, notes = _expected_loss(context, n_clusters)
+    if advice := wide.advice(context):
+        notes = (advice, *notes)
     return Plan(
         context=context,
-        algorithm=f"adaptive: first look, counts, then {rounds[-1].n_cells} or more cells with sums",
+        algorithm=_in_words(context, rounds),
         rounds=tuple(rounds),
         n_clusters=n_clusters,
         relative_excess=expected,
         notes=notes,
         relative_sums=True,
     )
+
+
+def _in_words(context: Context, rounds: list[PlannedRound]) -> str:
+    sums = f"then {rounds[-1].n_cells} or more cells with sums"
+    if not wide.is_wide(context):
+        return f"adaptive: first look, counts, {sums}"
+    return f"adaptive, for many columns: marginals, counts by direction, {sums} and spreads"
 
 
 def plan_grid(context: Context, *, n_clusters: int, rule: grid.Rule = "eugkm") -> Plan:

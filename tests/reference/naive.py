@@ -150,8 +150,12 @@ def contribution(query, x):
                 values = relative(x, query.centers[cell].tolist(), float(query.radii[cell]), query.norm)
             added |= {k + cell * d + j: values[j] for j in range(d)}
         if query.squares:
-            apart = [a - b for a, b in zip(x, query.centers[cell].tolist(), strict=True)]
-            added[k * (1 + d) + cell] = min(size_of(apart, "l1" if query.norm == 1 else "l2"), query.radii[cell]) ** 2
+            moved = [a - b for a, b in zip(x, query.centers[cell].tolist(), strict=True)]
+            size = 0.0
+            for v in moved:
+                size += abs(v) if query.norm == 1 else v * v
+            size = min(size if query.norm == 1 else math.sqrt(size), float(query.radii[cell]))
+            added[k * (1 + d) + cell] = size * size
         return added
     if query.type_name == "moments":
         values = [1.0, *x, *(x[i] * x[j] for i in range(len(x)) for j in range(i, len(x)))]

@@ -66,6 +66,10 @@ class Algorithm(ABC):
         """How many rounds there will be, none if it cannot be told; and whether that is only the most."""
         return None, False
 
+    def advice(self, context: Context) -> str | None:
+        """What to change in the terms before anything is spent, in words; none where they are fine."""
+        return None
+
     def settling(self, context: Context, rounds: Rounds) -> int:
         """How many of these rounds, the last ones, measured the same centres again: they correct what is inferred."""
         return 0

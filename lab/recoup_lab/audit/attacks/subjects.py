@@ -48,6 +48,9 @@ QUERY_EXAMPLES: dict[str, Callable[[int, int], Query]] = {
     "voronoi, relative": lambda norm, d: VoronoiQuery(
         centers=_centers(d), sums="relative", radii=np.array([0.2, 0.9, 0.5]), norm=norm
     ),
+    "voronoi, squares": lambda norm, d: VoronoiQuery(
+        centers=_centers(d), sums="relative", radii=np.array([0.2, 0.9, 0.5]), norm=norm, squares=True
+    ),
     "grid": lambda norm, d: GridQuery(sides=(3, *[2] * (d - 1))),
     "histogram": lambda norm, d: HistogramQuery.one_way(dimension=d, bins=4),
 }

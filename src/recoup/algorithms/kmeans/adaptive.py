@@ -103,6 +103,10 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         norm = context.noise.norm
         return stage.request(VoronoiQuery(centers=centers, sums="relative", radii=radii, norm=norm, squares=many))
 
+    def advice(self, context: Context) -> str | None:
+        """Gaussian noise, where pure epsilon cannot follow: in many columns."""
+        return wide.advice(context)
+
     def settling(self, context: Context, rounds: Rounds) -> int:
         """How many of the last rounds settled the centres; none in a transcript of another version's plan."""
         planned = self._stages(context, rounds)[0][: len(rounds)] if rounds else ()

@@ -9,7 +9,9 @@ wide the next ones are.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from math import pi, sqrt
 
 import numpy as np
 
@@ -28,6 +30,7 @@ _MANY_COLUMNS = {"gaussian": 10, "laplace": 32}  # above: Laplace noise of sums 
 _MOST_CELLS, _CELLS_PER_CLUSTER, _SUMS_PER_CLUSTER = 4096, 24, 3
 # N epsilon / (K sqrt(d)) from which on there is a second round with sums before centres settle, and a second after.
 _SEARCHED, _SETTLED = 30.0, 300.0
+_SMALL_DELTA, _USUAL_ROUNDS = Fraction(1, 10**6), 5  # of the comparison with Gaussian noise
 _OCCUPIED = 3.0  # deviations of its noise that the count of a cell must have to be asked for sums
 _RESTARTS = 40
 # A cell wider than so many typical ones is divided into parts, by directions from its mean.
@@ -37,6 +40,24 @@ _WIDE, _PARTS, _PART_OFFSET = 2.0, 5, 0.1
 def is_wide(context: Context) -> bool:
     """Whether there are many columns, for the noise in use."""
     return context.domain.n_columns > _MANY_COLUMNS[context.mechanism]
+
+
+def advice(context: Context) -> str | None:
+    """Why to allow a delta, where there are many columns and none is allowed."""
+    if context.mechanism != "laplace" or not is_wide(context):
+        return None
+    d, delta = context.domain.n_columns, min(max(_SMALL_DELTA, context.delta), Fraction(1, 100))
+    allowed = replace(context, delta=delta, mechanism="gaussian")
+    # Of a sum over a cell: Laplace noise is for its L1 norm, some sqrt(2 d / pi) of the L2 norm, and grows with the
+    # number of rounds instead of its square root.
+    ratio = sqrt(2.0 * d / pi * _USUAL_ROUNDS) * allowed.effective_epsilon() / context.effective_epsilon()
+    if ratio < 1.5:
+        return None
+    return (
+        f"{d} columns with pure epsilon: the noise of every mean grows with their number. Gaussian noise, which needs "
+        f"a delta above 0 (far below one over the number of records, such as {float(delta):g}), grows with its square "
+        f"root only, and would be some {ratio:.0f} times smaller here. Nothing has been spent yet."
+    )
 
 
 def counted_cells(context: Context, n_clusters: int, n: float) -> int:
