@@ -25,6 +25,8 @@ from recoup.transcript.round import Round
 _FEWEST_POINTS = 6  # of a cell
 _PASSES, _LAST_PASSES = 4, 12  # clipping hides a part of every move, so that some of it is left to do
 _MOST_HEARD = 0.9  # of the squared radius: a mean square beyond says that nearly all records are clipped
+# A variance beyond so much of what its radius can tell counts as so many typical ones.
+_HIDDEN, _HIDDEN_WIDTH = 0.8, 3.0
 _LEAST = 0.02  # of a typical variance: noise says less, or less than nothing
 _HALVINGS = 4  # of the distance from its mean of a point that left its cell
 _NEVER = 1e-12
@@ -170,6 +172,9 @@ def _variances(
     apart = expected_error((own - typical)[heard, None], unsure[heard, None], "gaussian")[:, 0]
     variances = np.minimum(before, typical)
     variances[heard] = np.clip(typical + apart, _LEAST * typical, radii[heard] ** 2)
+    # Of a cell of which nearly all is clipped, though it is clearly wider than others, the radius hides how much.
+    hidden = (own > _HIDDEN * (radii**2 - squares)) & (own > typical + 2.0 * unsure)
+    variances[hidden] = np.maximum(variances[hidden], _HIDDEN_WIDTH * typical)
     return variances
 
 
