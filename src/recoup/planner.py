@@ -35,6 +35,8 @@ LEAST_EXCESS, MOST_EXCESS = 0.003, 0.1
 # Where it was measured and held for most tables; with 20 and 26 clusters it failed for two tables of three, and with
 # 2,000 records or fewer for four lines of nine.
 MEASURED_COLUMNS, MEASURED_CLUSTERS, MEASURED_RECORDS = (1, 16), (2, 16), 5_000
+# In many columns: by the noise of the last round, from N epsilon / (K sqrt(d)) on at which hardly a cluster is missed.
+WIDE_LAW, LEAST_WIDE_STRENGTH, MEASURED_WIDE = 2.2, 40.0, ((11, 128), (4, 64))
 ASSUMED_RECORDS = 10_000  # what the adaptive plan is shown for where no number was declared
 
 
@@ -138,7 +140,7 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
         rounds.append(
             PlannedRound(n_cells=stage.n_cells, price=calibration.price, count_scale=count_scale, sum_scale=sum_scale)
         )
-    expected, notes = _expected_loss(context, n_clusters)
+    expected, notes = _expected_loss(context, n_clusters, rounds[-1])
     if advice := wide.advice(context):
         notes = (advice, *notes)
     return Plan(
@@ -283,7 +285,7 @@ def _weakness_notes(context: Context, n_clusters: int) -> tuple[str, ...]:
     )
 
 
-def _expected_loss(context: Context, n_clusters: int) -> tuple[float | None, tuple[str, ...]]:
+def _expected_loss(context: Context, n_clusters: int, last: PlannedRound) -> tuple[float | None, tuple[str, ...]]:
     """What the adaptive algorithm will lose, none where a note says why nothing can be told before it is run."""
     n, d, weak = context.n_records, context.domain.n_columns, _weakness_notes(context, n_clusters)
     if n is None:
@@ -295,21 +297,28 @@ def _expected_loss(context: Context, n_clusters: int) -> tuple[float | None, tup
         return None, (note,)
     if weak:
         return None, weak
-    loss = relative_excess(epsilon=context.effective_epsilon(), n_clusters=n_clusters, n_columns=d, n_records=n)
+    many = wide.is_wide(context) and context.mechanism == "gaussian"
+    epsilon = context.effective_epsilon()
+    loss = relative_excess(epsilon=epsilon, n_clusters=n_clusters, n_columns=d, n_records=n)
+    if many:  # the noise of the last means, in units of how wide clusters are, if all of them were found
+        loss = WIDE_LAW * d * ((last.sum_scale or 0.0) * n_clusters / n) ** 2
+    most_columns, most_clusters = MEASURED_WIDE if many else (MEASURED_COLUMNS, MEASURED_CLUSTERS)
     reasons = [
         f"{value:,} {name}, where predictions were found to hold for {least} to {most}"
         for value, (least, most), name in (
-            (d, MEASURED_COLUMNS, "columns"),
-            (n_clusters, MEASURED_CLUSTERS, "cluster" if n_clusters == 1 else "clusters"),
+            (d, most_columns, "columns"),
+            (n_clusters, most_clusters, "cluster" if n_clusters == 1 else "clusters"),
         )
         if not least <= value <= most
     ]
     if n < MEASURED_RECORDS:
         reasons.append(f"{n:,} records, where predictions were found to hold from {MEASURED_RECORDS:,} on")
-    if loss > MOST_EXCESS:
+    if loss > MOST_EXCESS or (many and n * epsilon / (n_clusters * sqrt(d)) < LEAST_WIDE_STRENGTH):
         reasons.append(f"N epsilon is small for {d} columns and {n_clusters} clusters, and a cluster may be missed")
     if reasons:
         return None, (f"What this will lose is not known: {'; '.join(reasons)}.",)
+    if many:
+        return max(loss, LEAST_EXCESS), ()
     gaussian = "What to expect was measured with Laplace noise, and is taken over to Gaussian noise of its strength."
     return max(loss, LEAST_EXCESS), () if context.budget_measure == "pure" else (gaussian,)
 

@@ -193,3 +193,30 @@ def test_a_ledger_previews_a_plan_and_writes_nothing():
     assert preview.asked == plan.amount
     assert ledger.spent == 0
     assert not ledger.preview([r.price for r in plan.rounds] * 2).fits
+
+
+@pytest.mark.parametrize(
+    ("n_columns", "n_clusters", "n_records", "reason"),
+    [
+        (64, 16, 40_000, None),
+        (16, 4, 20_000, None),
+        (129, 16, 100_000, "129 columns"),
+        (16, 65, 10**6, "65 clusters"),
+        (64, 64, 20_000, "N epsilon is small for 64 columns and 64 clusters, and a cluster may be missed"),
+        (64, 4, 4_900, "4,900 records"),
+    ],
+)
+def test_a_plan_for_many_columns_tells_the_noise_of_the_last_means(n_columns, n_clusters, n_records, reason):
+    from recoup.planner import LEAST_EXCESS, WIDE_LAW, plan_adaptive
+
+    terms = {"epsilon": Fraction(1), "delta": Fraction(1, 10**6), "mechanism": "gaussian", "n_records": n_records}
+    context = Context(domain=DOMAINS["box"]([0] * n_columns, [1] * n_columns), **terms)
+    plan = plan_adaptive(context, n_clusters=n_clusters)
+    assert "many columns" in plan.algorithm
+    if reason is not None:
+        assert plan.relative_excess is None
+        assert reason in plan.notes[0]
+        return
+    noise = WIDE_LAW * n_columns * (plan.rounds[-1].sum_scale * n_clusters / n_records) ** 2
+    assert plan.relative_excess == pytest.approx(max(noise, LEAST_EXCESS))
+    assert plan.notes == ()

@@ -270,11 +270,14 @@ def plan(
 
 
 def _needed(excess: float, clusters: int, context: Context) -> dict[str, float]:
+    from recoup.algorithms.kmeans import wide
     from recoup.planner import LEAST_EXCESS, epsilon_for, records_for
 
     if not LEAST_EXCESS <= excess < 10:
         least = f"and at least {LEAST_EXCESS:g}, as less cannot be told in advance"
         raise ParameterError(f"--excess {excess:g}: give a part of the non-private loss, such as 0.05, {least}.")
+    if wide.is_wide(context):
+        raise ParameterError("--excess: in many columns it is not told which epsilon or N reaches it; compare plans.")
     shape = {"n_clusters": clusters, "n_columns": context.domain.n_columns}
     n_records: float = ceil(records_for(excess=excess, epsilon=context.effective_epsilon(), **shape))
     needed = {"records_needed": n_records}
