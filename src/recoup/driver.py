@@ -135,7 +135,8 @@ def release(
         if ledger is not None and spent < 1:
             left = Price(measure=context.budget_measure, amount=context.budget.amount * (1 - spent))
             ledger.afford(left, context.unit)
-        if not transcript.rounds and (better := algorithm.advice(context)) is not None:
+        advice_of = getattr(algorithm, "advice", None)  # a class of a user's own need not have it
+        if not transcript.rounds and advice_of is not None and (better := advice_of(context)) is not None:
             warnings.warn(better, CostlyTerms, stacklevel=2)
         run = (transcript.payment and transcript.payment.run) or ""
         curator = Curator(source, context, ledger=ledger, run=run, n_charged=n_charged, spent=spent)

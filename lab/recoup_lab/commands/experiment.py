@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -172,6 +173,7 @@ def rivals(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The folder for the runs.", rich_help_panel=_OUTPUT)
     ] = Path("results"),
+    as_json: options.AsJson = False,
 ) -> None:
     """Compare with others: AIM and MST then k-means, diffprivlib, EUGkM, hybrid, GUPT, PrivGene.
 
@@ -202,9 +204,10 @@ def rivals(
     finally:
         for environment in environments.values():
             environment.close()
-    out.say(f"{out.counted(len(found), 'run')} in {path}.")
-    if docs is not None:
-        out.say(f"Wrote {', '.join(str(written) for written in page.write(docs, found, tables))}.")
+    files = [path, *(page.write(docs, found, tables) if docs is not None else ())]
+    if as_json:
+        out.print_json(runs=[asdict(run) for run in found], files=[str(file) for file in files])
+    out.say(f"{out.counted(len(found), 'run')} in {', '.join(map(str, files))}.")
 
 
 def _plan(

@@ -34,6 +34,7 @@ TARGETS = (
     "src/recoup/curator/curator.py",
     "src/recoup/domain.py",
     "src/recoup/transcript/continuation.py",
+    "src/recoup/privacy/gaussian.py",
     "src/recoup/privacy/ledger.py",
     "src/recoup/privacy/ledger_rules.py",
     "src/recoup/privacy/ledger_file.py",
@@ -49,7 +50,16 @@ CHANGED = "changed since it was tried"
 _UNIT = (
     *(
         f"privacy/test_{name}"
-        for name in ("price", "ledger", "ledger_file", "ledger_rules", "mechanism", "selection", "statement")
+        for name in (
+            "gaussian",
+            "price",
+            "ledger",
+            "ledger_file",
+            "ledger_rules",
+            "mechanism",
+            "selection",
+            "statement",
+        )
     ),
     *(f"transcript/test_{name}" for name in ("context", "continuation", "round", "transcript", "transcript_spending")),
     *(
