@@ -48,8 +48,13 @@ def solved_and_settled(rounds: Rounds, n_settling: int) -> tuple[Rounds, Rounds]
     return solved, [*with_means[-1:], *rounds[len(solved) :]]
 
 
-def corrected(context: Context, rounds: Rounds, points: Array, weights: Array) -> WeightedPoints:
-    """Move a measure, round by round, to what they measured beyond their noise; the total stays."""
+def corrected(
+    context: Context, rounds: Rounds, points: Array, weights: Array, *, counted: Rounds = ()
+) -> WeightedPoints:
+    """Move a measure, round by round, to what they measured beyond their noise; the total stays.
+
+    `counted` are rounds of counts alone, which must not be missed by more than what is gained.
+    """
     for answered in rounds:
         query, law = of_kind(answered.query, VoronoiQuery), answered.mechanism
         before, start = misfit_of(answered, points, weights), (points, weights)
@@ -64,7 +69,8 @@ def corrected(context: Context, rounds: Rounds, points: Array, weights: Array) -
             after = misfit_of(answered, points, weights)
             left = wanted - (misfit.offsets - after.offsets)
         # Where borders cut a spike, a shift carries all of it out of its cell, and what is left there is none of it.
-        if _squares(after, before) > _squares(before, before):
+        lost = _missed(counted, points, weights) - _missed(counted, *start)
+        if _squares(after, before) + lost > _squares(before, before):
             points, weights = start
     return WeightedPoints(points, weights)
 
@@ -88,6 +94,16 @@ def misfit_of(answered: Round, points: Array, weights: Array) -> CellMisfit:
 def _squares(misfit: CellMisfit, noise: CellMisfit) -> float:
     """How far a round is from what a measure predicts: squares of all counts and means, in units of their noise."""
     return float(((misfit.more / noise.more_error) ** 2).sum() + ((misfit.offsets / noise.offset_errors) ** 2).sum())
+
+
+def _missed(rounds: Rounds, points: Array, weights: Array) -> float:
+    """By how much a measure misses rounds of counts alone: squares, in units of their noise."""
+    missed = 0.0
+    for answered in rounds:
+        query = of_kind(answered.query, VoronoiQuery)
+        misses = answered.noisy - np.bincount(query.cells(points), weights, minlength=query.n_cells)
+        missed += float(((misses / (answered.noise.deviation(1.0) * answered.scales)) ** 2).sum())
+    return missed
 
 
 def expected_error(offsets: Array, errors: Array, law: str) -> Array:

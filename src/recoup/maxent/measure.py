@@ -23,7 +23,16 @@ from recoup.maxent.consistency import Rounds, cells_of, made_consistent, voronoi
 from recoup.maxent.correction import corrected, solved_and_settled
 from recoup.maxent.newton import solve
 from recoup.maxent.sizes import records_of
-from recoup.maxent.support import LARGEST_MEAN_ERROR, Measure, around_means, coarse_rows, drawn_support, resampled
+from recoup.maxent.support import (
+    LARGEST_MEAN_ERROR,
+    Measure,
+    around_means,
+    closer_look,
+    coarse_rows,
+    drawn_support,
+    looks_of,
+    resampled,
+)
 from recoup.queries.base import Array, RowBlock, rows_of
 from recoup.queries.cells import as_cells
 from recoup.queries.counts import as_grid, counts_in_cells, marginals_of
@@ -83,7 +92,8 @@ def maxent(problem: Problem) -> Measure:
         solution = solver(blocks, observed, np.hypot(scales, step.slack), base, noise=laws)
         measure = Measure(points=points, weights=solution.measure, solution=solution)
     assert measure is not None
-    points, weights = corrected(context, problem.settled, measure.points, measure.weights)
+    counted = [closer for look in problem.rounds if as_grid(look.query) for closer in closer_look(problem.rounds, look)]
+    points, weights = corrected(context, problem.settled, measure.points, measure.weights, counted=counted)
     return replace(measure, points=points, weights=weights)
 
 
@@ -219,7 +229,10 @@ def by_parts(context: Context, parts: list[tuple[Rounds, int]], rng: Rng, n_poin
             return drawn_support(context, others, n, rng, total=total, last=last, cells=_CELLS, from_last=_FROM_LAST)
         means = [r for r in others if has_means(r)]
         sizes = zip(looks, equal_parts(n, len(looks)), strict=True)
-        drawn = [drawn_support(context, [look, *means], size, rng, total=total, last=last) for look, size in sizes]
+        drawn = []
+        for look, size in sizes:
+            read = [look, *closer_look(rounds, look), *means]
+            drawn.append(drawn_support(context, read, size, rng, total=total, last=last))
         return np.concatenate(drawn)
 
     return Problem(
@@ -240,7 +253,7 @@ def equal_parts(n: int, n_parts: int) -> list[int]:
 
 def base_looks(rounds: Rounds, n_columns: int) -> list[Round]:
     """The looks to draw the support from: grids in few columns, marginals in more; else grids, if no round has sums."""
-    looks = [r for r in rounds if marginals_of(r.query)]
+    looks = looks_of(rounds)
     few = n_columns <= _GRID_COLUMNS
     wanted = [r for r in looks if bool(as_grid(r.query)) == few]
     with_sums = any(as_cells(r.query, "absolute", "relative") for r in rounds)

@@ -1,12 +1,13 @@
 """What noisy counts tell: how many records there are in all, how many in each cluster, and which may be noise.
 
 Where bounds are wide, most cells are empty, and their noisy counts, kept from being negative, leave a little mass far
-from everything. To k-means such mass is worth a centre of its own. So the size of a small cluster is estimated once
-more, without bias: by the sum of the noisy counts of its cells, the negative ones included.
+from everything. To k-means such mass is worth a centre of its own. So the evidence for a small cluster is weighed: how
+much likelier the noisy counts of all rounds are with it than without it, the negative ones included.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import floor, log10
 from typing import Any, NamedTuple
@@ -22,11 +23,13 @@ from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.queries.counts import as_grid
 from recoup.transcript.context import Context
+from recoup.transcript.round import Round
 
 _HALF_WIDTH = 1.645  # standard deviations on each side of an estimate: nine times in ten the truth lies between
 _NONE = 3.0  # standard deviations: an estimate below this many might be of an empty table
 _SMALL = 0.1  # of an equal part of the records: larger clusters are never doubted
-_FALSE_ALARM = 0.01  # that any cell of an empty table stands out in a round
+_BOX_POINTS = 256  # that stand for a box
+_FALSE_ALARM = 0.01  # that noise alone passes for a cluster in any of the places of a round
 _RESTARTS = 4
 _DEVIATIONS = 4.0  # the place was chosen because its noise is large, among as many places as there are cells
 
@@ -152,7 +155,7 @@ class Sizes(NamedTuple):
 
     estimates: Array  # (k,) records, without bias
     deviations: Array  # (k,) their standard deviations; infinite where no round tells
-    stands_out: NDArray[np.bool_]  # (k,) whether one cell alone holds more than the noise of all cells would explain
+    stands_out: NDArray[np.bool_]  # (k,) whether counts are by far likelier with the cluster than without it
 
     @property
     def real(self) -> NDArray[np.bool_]:
@@ -160,18 +163,31 @@ class Sizes(NamedTuple):
         return self.stands_out | (self.estimates >= _DEVIATIONS * self.deviations)
 
 
+class _CountedCells(NamedTuple):
+    """A round's counts, and in which of its cells points lie."""
+
+    answered: Round
+    cells: Callable[[Array], NDArray[np.int64]]
+    middles: Array
+
+
+def _counted_cells(rounds: Rounds) -> list[_CountedCells]:
+    counted = []
+    for answered in rounds:
+        if (query := as_cells(answered.query)) and query.n_cells > 1:
+            counted.append(_CountedCells(answered, query.cells, query.centers))
+        elif grid := as_grid(answered.query):
+            counted.append(_CountedCells(answered, grid.marginal.cells, grid.marginal.centers()))
+    return counted
+
+
 def sizes_by_counts(rounds: Rounds, clusters: Clusters) -> Sizes:
     """Estimate how many records are in each cluster from the noisy counts of all rounds, without bias."""
     k = clusters.n
-    weighted, precision, stands_out = np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.bool_)
-    for answered in rounds:
-        if (query := as_cells(answered.query)) and query.n_cells > 1:
-            cells, middles = query.cells(clusters.points), query.centers
-        elif grid := as_grid(answered.query):
-            cells, middles = grid.marginal.cells(clusters.points), grid.marginal.centers()
-        else:
-            continue
-        owners, mass = clusters.of_cells(cells, middles)
+    weighted, precision = np.zeros(k), np.zeros(k)
+    counted = _counted_cells(rounds)
+    for answered, cells_of, middles in counted:
+        owners, mass = clusters.of_cells(cells_of(clusters.points), middles)
         n_cells = len(owners)
         owns = np.zeros((n_cells, k))
         owns[np.arange(n_cells), owners] = 1.0
@@ -181,16 +197,82 @@ def sizes_by_counts(rounds: Rounds, clusters: Clusters) -> Sizes:
         usable = (variances > 0) & (covered >= 0.5)
         weighted[usable] += (answered.noisy[:n_cells] @ owns)[usable] / variances[usable]
         precision[usable] += 1.0 / variances[usable]
-        limit = answered.noise.largest(n_cells, _FALSE_ALARM) * float(answered.scales[0])
-        stands_out |= usable & (owns[answered.noisy[:n_cells] > limit].sum(axis=0) > 0)
     known = precision > 0
     estimates = np.divide(weighted, precision, out=np.zeros(k), where=known)
     deviations = np.divide(1.0, np.sqrt(precision), out=np.full(k, np.inf), where=known)
-    return Sizes(estimates, deviations, stands_out)
+    # Were K clusters in as many places as the surest round has cells, this makes one likelier than noise in its place.
+    # Without a grid all cells were put where earlier answers, noise included, saw something: then noise is to be rare.
+    surest = min(counted, key=lambda c: float(c.answered.scales[0]), default=None)
+    n_places = 1 if surest is None else len(surest.middles)
+    odds = n_places / (k if any(as_grid(answered.query) for answered in rounds) else _FALSE_ALARM)
+    return Sizes(estimates, deviations, known & (evidence_of(rounds, clusters) > np.log(max(odds, 1.0))))
+
+
+def evidence_of(rounds: Rounds, clusters: Clusters) -> Array:
+    """By how many nats the noisy counts of all rounds are likelier with each cluster than without it.
+
+    Without it: with the inferred records of the other clusters alone. With it: beside these, as many records as it
+    seems to have, or twice as many, spread evenly over a box of its place and width. A box does not follow the noise of
+    single cells, so what noise alone made is hardly likelier. Of several boxes and sizes, the mean likelihood counts:
+    for any one cluster that was fixed in advance, noise alone exceeds log(1 / p) with a probability of at most p.
+    """
+    counted = _counted_cells(rounds)
+    of_points = [counts.cells(clusters.points) for counts in counted]
+    pairs = list(zip(of_points, counted, strict=True))
+    # A cell that lies mostly in another cluster says nothing of this one: the other would take all of its records.
+    owners = [clusters.of_cells(at, counts.middles)[0] for at, counts in pairs]
+    found = np.zeros(clusters.n)
+    for cluster in range(clusters.n):
+        mine = (clusters.labels == cluster) & (clusters.weights > 0)
+        if not mine.any():
+            continue
+        others = [
+            np.bincount(at[~mine], clusters.weights[~mine], minlength=len(counts.middles)) for at, counts in pairs
+        ]
+        points, weights = clusters.points[mine], clusters.weights[mine]
+        nats = []
+        for middle, reach in _boxes(points, weights):
+            records = weights[(np.abs(points - middle) <= reach * (1 + 1e-9)).all(axis=1)].sum() / _BOX_POINTS
+            box = np.clip(middle + reach * _even_points(points.shape[1]), -1.0, 1.0)
+            inside = [np.bincount(counts.cells(box), minlength=len(counts.middles)) for counts in counted]
+            for size in (records, 2.0 * records):
+                nats.append(0.0)
+                for n_inside, counts, rest, owner in zip(inside, counted, others, owners, strict=True):
+                    touched = np.flatnonzero((n_inside > 0) & (owner == cluster))
+                    misses, scales = counts.answered.noisy[touched] - rest[touched], counts.answered.scales[touched]
+                    log_density = counts.answered.noise.log_density
+                    nats[-1] += log_density(misses - size * n_inside[touched], scales) - log_density(misses, scales)
+        found[cluster] = np.logaddexp.reduce(nats) - np.log(len(nats))
+    return found
+
+
+def _boxes(points: Array, weights: Array) -> list[tuple[Array, Array]]:
+    """Middle and half width of boxes in which evenly spread points have the same spread, or the same quartiles."""
+    shares = weights / weights.sum()
+    mean = shares @ points
+    quartiles = np.empty((3, points.shape[1]))
+    for j, column in enumerate(points.T):
+        order = np.argsort(column)
+        at = np.searchsorted(np.cumsum(shares[order]), (0.25, 0.5, 0.75))
+        quartiles[:, j] = column[order][np.minimum(at, len(column) - 1)]
+    return [
+        (mean, np.sqrt(3.0 * (shares @ (points - mean) ** 2))),
+        (quartiles[1], quartiles[2] - quartiles[0]),
+    ]
+
+
+def _even_points(d: int) -> Array:
+    """Points that fill [-1, 1]^d evenly: multiples of powers of the root of x^(d + 1) = x + 1 (Roberts 2018)."""
+    root = 2.0
+    for _ in range(40):
+        root = (1.0 + root) ** (1.0 / (d + 1))
+    return np.asarray(
+        2.0 * ((0.5 + np.arange(1, _BOX_POINTS + 1)[:, None] * root ** -np.arange(1.0, d + 1)) % 1.0) - 1.0
+    )
 
 
 def without_doubtful_clusters(rounds: Rounds, points: Array, weights: Array, n_clusters: int, rng: Rng) -> Array:
-    """The weights of a measure without the mass of small clusters whose size cannot be told from noise."""
+    """The weights of a measure without the mass of small clusters that cannot be told from noise."""
     weights = np.array(weights)
     small = _SMALL * float(weights.sum()) / n_clusters
     for _ in range(n_clusters + 2):

@@ -31,6 +31,7 @@ _SPREADS = (0.02, 0.05, 0.1, 0.2)  # around means
 _JITTERS = (0.02, 0.05, 0.1)  # around points of a pass before
 LARGEST_MEAN_ERROR = 0.3  # of a cell's mean, where the unit domain is 2 wide: beyond, points around it are anywhere
 _MOST_ROWS = 600
+_OVERSAMPLED = 8  # points of a first look, from which those of a closer one are drawn
 _MERGED_COLUMNS = 3
 _INSIDE = 1.0 - 2.0**-42  # of a ball's radius; records keep a little more inside: a cell that only touches is empty
 
@@ -88,11 +89,14 @@ def from_first_look(
     context: Context, rounds: Rounds, total: float, n_points: int, rng: Rng, uniform_share: float = _UNIFORM_SHARE
 ) -> Array:
     """The denoised grid, or the product of the denoised marginals, with some uniform points; without one, uniform."""
-    look = next((r for r in rounds if marginals_of(r.query)), None)
+    look = next(iter(looks_of(rounds)), None)
     if look is None:
         return uniform_points(context.domain, n_points, rng)
     n_uniform = round(n_points * uniform_share)
-    uniform, n = uniform_points(context.domain, n_uniform, rng), n_points - n_uniform
+    uniform, n_wanted = uniform_points(context.domain, n_uniform, rng), n_points - n_uniform
+    closer = closer_look(rounds, look)
+    n = n_wanted * _OVERSAMPLED if closer else n_wanted
+    n_even = n // 4 if closer else 0  # a cell that seemed empty at first is drawn from too
     columns, start = np.array(uniform_points(context.domain, n, rng), order="C"), 0
     grid, noisy = as_grid(look.query), look.noisy
     for marginal in marginals_of(look.query):
@@ -101,10 +105,46 @@ def from_first_look(
         else:
             weights = denoised(noisy[start : start + marginal.size], total)
         start += marginal.size
-        cells = rng.choice(marginal.size, size=n, p=weights / weights.sum())
+        cells = rng.choice(marginal.size, size=n - n_even, p=weights / weights.sum())
         corner = np.stack(np.unravel_index(cells, marginal.sides), axis=1)
-        columns[:, list(marginal.columns)] = (corner + rng.random(corner.shape)) / np.array(marginal.sides) * 2.0 - 1.0
-    return np.concatenate([uniform, context.domain.clip(columns)])
+        inside = (corner + rng.random(corner.shape)) / np.array(marginal.sides) * 2.0 - 1.0
+        columns[n_even:, list(marginal.columns)] = inside
+    columns = context.domain.clip(columns)
+    for answered in closer:
+        columns = _redrawn(answered, columns, n_wanted, total, rng)
+    return np.concatenate([uniform, columns])
+
+
+def looks_of(rounds: Rounds) -> list[Round]:
+    """The grids and marginals, without a grid that only decided on the one that follows it."""
+    following = [*rounds[1:], None]
+    pairs = zip(rounds, following, strict=True)
+    return [
+        look
+        for look, after in pairs
+        if marginals_of(look.query) and not (as_grid(look.query) and after is not None and as_grid(after.query))
+    ]
+
+
+def closer_look(rounds: Rounds, look: Round) -> Rounds:
+    """The round after a grid, if it counts records in cells of any shape with less noise; else none."""
+    at = next(i for i, answered in enumerate(rounds) if answered is look)
+    following = rounds[at + 1 : at + 2] if as_grid(look.query) else []
+    return [
+        answered
+        for answered in following
+        if (cells := as_cells(answered.query, "none")) and cells.n_cells > 1 and answered.scales[0] < look.scales[0]
+    ]
+
+
+def _redrawn(closer: Round, points: Array, n_points: int, total: float, rng: Rng) -> Array:
+    """So many of the points, drawn as often as a closer look says that there are records in their cells."""
+    query = of_kind(closer.query, VoronoiQuery)
+    cells = query.cells(points)
+    here = np.bincount(cells, minlength=query.n_cells)
+    shares = (denoised(closer.noisy, total) / np.maximum(here, 1))[cells]
+    shares = shares / shares.sum() if shares.sum() > 0 else np.full(len(points), 1.0 / len(points))
+    return points[rng.choice(len(points), size=n_points, p=shares)]
 
 
 def _around_noisy_means(context: Context, rounds: Rounds, n_points: int, width: float, rng: Rng) -> Array:

@@ -220,7 +220,7 @@ class TestAlgorithm:
 class TestGuard:
     def test_few_records_in_many_columns_are_declined_and_many_are_not(self):
         rng = np.random.default_rng(2)
-        for n, d, epsilon, declined in [(200, 31, 0.25, True), (4000, 21, 0.05, True), (4000, 5, 0.25, False)]:
+        for n, d, epsilon, declined in [(400, 31, 0.2, True), (3000, 21, 0.05, True), (4000, 5, 0.25, False)]:
             x = np.clip(0.35 * rng.normal(size=(n, d)), -1, 1)
             algorithm, transcript = released(x, x[:, 0] > 0, epsilon=epsilon)
             reason = algorithm.declines(transcript.context, transcript.rounds)

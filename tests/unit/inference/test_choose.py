@@ -176,7 +176,7 @@ def test_a_small_survey_is_not_said_to_have_more_groups_than_it_has(epsilon, see
 
 def test_one_cluster_is_conclusive_only_where_two_would_have_shown():
     x = np.random.default_rng(0).uniform(-1, 1, (4000, 2))
-    clear, hidden = fitted(x, 1, epsilon=20.0), fitted(x[:200], 1, epsilon=0.1)
+    clear, hidden = fitted(x, 1, epsilon=20.0, seed=1), fitted(x[:200], 1, epsilon=0.1)
     curve = judged(clear)
     assert (curve.suggested, curve.outcome, curve.sentence) == (1, "conclusive", "1 cluster: two would have shown.")
     curve = judged(hidden)

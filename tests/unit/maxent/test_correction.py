@@ -386,7 +386,7 @@ def test_the_default_converges_to_lloyd_on_the_records():
 
 @pytest.mark.slow
 def test_without_the_correction_it_does_not(monkeypatch):
-    def as_it_is(context, rounds, points, weights):
+    def as_it_is(context, rounds, points, weights, **_):
         return WeightedPoints(points, weights)
 
     monkeypatch.setattr("recoup.maxent.measure.corrected", as_it_is)

@@ -1,10 +1,12 @@
 """Mass that noise alone may have made is not clustered, and mass that stands out is."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from recoup import Box, GridKMeans, KMeans, PrivateKMeans, infer, refit, release
-from recoup.maxent.sizes import Clusters, WeightedPoints, sizes_by_counts, without_doubtful_clusters
+from recoup.maxent.sizes import Clusters, WeightedPoints, evidence_of, sizes_by_counts, without_doubtful_clusters
 from recoup.privacy.mechanism import MECHANISMS
 
 
@@ -82,3 +84,66 @@ def test_a_round_without_cells_tells_nothing():
     assert np.isinf(sizes.deviations).all()
     assert not sizes.real.any()
     assert refit(transcript, infer(transcript, random_state=0), random_state=0).shape == (2, 1)
+
+
+def with_counts(grid, counts):
+    """A round of a grid that answered these counts, with noise of scale 10."""
+    counts = np.asarray(counts, dtype=np.float64)
+    return SimpleNamespace(query=grid.query, noise=grid.noise, noisy=counts, scales=np.full(len(counts), 10.0))
+
+
+def one_cell(transcript, cell, records):
+    """The grid of a release, and two clusters: one fills most of a cell, with so many records, the other is empty."""
+    grid = transcript.rounds[-1]
+    middles = grid.query.marginal.centers()
+    width = 2.0 / len(middles)
+    points = middles[cell] + width * np.linspace(-0.4, 0.4, 101)[:, None]
+    data = WeightedPoints(points, np.full(101, records / 101))
+    return grid, len(middles), Clusters(np.array([middles[cell], middles[cell] + 9.0]), data)
+
+
+def test_evidence_is_the_likelihood_with_a_cluster_over_that_without_it():
+    grid, n_cells, clusters = one_cell(released(crowded(np.random.default_rng(0))), 3, 50.0)
+    for count in (-30.0, 0.0, 20.0, 50.0, 200.0):
+        counts = np.zeros(n_cells)
+        counts[3] = count
+        sizes = [50.0, 100.0]
+        likelier = [np.exp((abs(count) - abs(count - size)) / 10.0) for size in sizes]
+        found = evidence_of([with_counts(grid, counts)], clusters)
+        # The box by the quartiles holds all points but the outermost ones of rounding: one record in a hundred.
+        assert found[0] == pytest.approx(np.log(np.mean(likelier)), abs=0.15)
+        assert found[1] == 0.0
+        # Rounds add up.
+        assert evidence_of([with_counts(grid, counts)] * 3, clusters)[0] >= 3 * found[0] - 1e-9
+
+
+def test_noise_alone_seldom_makes_evidence_and_records_do():
+    # Exact: noise alone exceeds log 20 in at most 1 of 20 tables; more than 9 % of 2,000 then has less than 1e-12.
+    rng = np.random.default_rng(6)
+    grid, n_cells, clusters = one_cell(released(crowded(rng)), 3, 60.0)
+
+    def share(records):
+        exact = np.zeros(n_cells)
+        exact[3] = records
+        tables = (with_counts(grid, exact + rng.laplace(0.0, 10.0, n_cells)) for _ in range(2000))
+        return np.mean([evidence_of([table], clusters)[0] > np.log(20.0) for table in tables])
+
+    assert share(0.0) < 0.09
+    # A planted cluster of six scales of noise is seen in 85 of 100: fewer than 80 % has a probability below 1e-8.
+    assert share(60.0) > 0.8
+
+
+def test_many_cells_of_positive_noise_are_no_evidence():
+    # k-means gathers what the measure keeps of positive noise; an even box takes the negative counts in too.
+    rng = np.random.default_rng(7)
+    grid = released(crowded(rng)).rounds[-1]
+    middles = grid.query.marginal.centers()
+    n_cells, found = len(middles), []
+    for _ in range(40):
+        noisy = rng.laplace(0.0, 10.0, n_cells)
+        mass = np.where(middles[:, 0] > -0.2, np.maximum(noisy, 0.0), 0.0)
+        clusters = Clusters(np.array([[-0.9], [0.5]]), WeightedPoints(middles, mass))
+        found.append(evidence_of([with_counts(grid, noisy)], clusters)[1])
+        # What those cells hold, without the negative counts, would be evidence of a cluster each time.
+        assert mass.sum() / 10.0 > np.log(n_cells)
+    assert np.mean(np.array(found) > np.log(n_cells / 2)) <= 0.2

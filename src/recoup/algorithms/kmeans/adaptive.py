@@ -1,7 +1,8 @@
 """Our default: each query is chosen from everything that was answered so far.
 
 A sliver of the budget counts the records. A first look (a grid in few dimensions, marginals in many) says roughly where
-they are. Rounds of counts in many cells sharpen that; rounds of counts and relative, clipped sums then measure means.
+they are; in few dimensions a glance before it says whether they fill their bounds, or in which part the grid is to be
+fine. Rounds of counts in many cells sharpen that; rounds of counts and relative, clipped sums then measure means.
 Between rounds the maximum-entropy measure of all answers so far decides where the next cells lie and how wide they are.
 Cells need not be the clusters: disjoint cells cost no budget, so there are more of them than clusters until the end.
 """
@@ -24,14 +25,20 @@ from recoup.maxent.clouds import clouds
 from recoup.maxent.consistency import noisy_means_of
 from recoup.maxent.measure import by_cells, maxent, total_of, weighted_quantile
 from recoup.maxent.sizes import without_doubtful_clusters
-from recoup.maxent.support import Measure
+from recoup.maxent.support import Measure, likely_counts, reachable_cells
 from recoup.queries.base import MAX_SIZE, Array, Query, check_size, of_kind
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery, HistogramQuery
+from recoup.queries.counts import GridQuery, HistogramQuery, Marginal
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
 
 _GRID_SHARE = Fraction(40, 100)
+# From this N epsilon / K on, a few large cells are counted before, to see whether records fill their bounds.
+_GLANCED = 100
+_GLANCE_SHARE, _GLANCE_SIDES = Fraction(4, 100), (16, 12, 7)  # by dimensions
+_FALSE_ALARM = 0.01  # that any of these cells seems to hold records, and is empty
+_OUTSIDE = 0.1  # of the records, at most, outside of the part that they are said to fill
+_MAX_CLOSER_CELLS = 1_000
 _MARGINALS_SHARE = Fraction(20, 100)
 _MANY_MARGINALS_SHARE = Fraction(5, 100)  # in many columns a product of marginals tells little of where records are
 _COUNT_PART = Fraction(15, 100)  # of a round with sums
@@ -67,7 +74,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
     type_name: ClassVar[str] = "kmeans-adaptive"
 
     def next_request(self, context: Context, rounds: Rounds, rng: Rng) -> Request | None:
-        """The next stage's query: total, first look, counts, sums; none after the last."""
+        """The next stage's query: total, glance, first look, counts, sums; none after the last."""
         check_size(self.n_clusters * (1 + context.domain.n_columns))
         if not rounds:  # what the smallest shares could not represent is refused before anything is spent
             context.weights([_COUNT_PART, 1 - _COUNT_PART])
@@ -78,7 +85,12 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         stage = stages[len(rounds)]
         if stage.kind == "total":
             return total_request(context)
+        if stage.kind == "glance":
+            return stage.request(_glance(context))
         if stage.kind == "first look":
+            glance = rounds[-1] if len(rounds) and stages[len(rounds) - 1].kind == "glance" else None
+            if glance is not None and _filled(context, glance, n) <= 0.5**context.domain.n_columns:
+                return stage.request(_finer_where_records_are(context, glance, n, stage.share))
             return stage.request(_first_look(context, self.n_clusters, n, stage.share))
         n_points, n_passes, shift = (
             (_POINTS_SETTLING, 1, _SHIFT_SETTLING) if stage.settles else (_POINTS_BETWEEN, 2, _SHIFT_SEARCHING)
@@ -137,7 +149,9 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         n_first = 1 if context.n_records is not None else 2
         # The plan must not change on the way, or its shares would not add up: later totals do not enter it.
         n = total_of(context, rounds[:n_first]) if rounds else float(context.n_records or 1)
-        return plan_stages(context, self.n_clusters, n), n
+        # What was paid decides whether there was a glance, whatever that says of the number of records.
+        glanced = rounds[n_first - 1].share == _GLANCE_SHARE if len(rounds) >= n_first else None
+        return plan_stages(context, self.n_clusters, n, glanced=glanced), n
 
     def _next_centers(self, rounds: Rounds, stages: Sequence[Stage], measure: Measure, rng: Rng) -> Array:
         """K-means of the measure; where centres settle, Lloyd's iteration from where they were."""
@@ -155,7 +169,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
 class Stage(NamedTuple):
     """One planned round: what it asks for, its share of the budget, and in how many cells."""
 
-    kind: Literal["total", "first look", "counts", "sums", "rival", "settle"]
+    kind: Literal["total", "glance", "first look", "counts", "sums", "rival", "settle"]
     share: Fraction
     n_cells: int
     squares: bool = False  # whether cells with sums are asked for their spread, too
@@ -178,28 +192,32 @@ class Stage(NamedTuple):
         return Request(query=query, share=self.share, split=self.split)
 
 
-def plan_stages(context: Context, n_clusters: int, n: float) -> tuple[Stage, ...]:
-    """The rounds for about n records, from public numbers alone; their shares add up to 1.
+def plan_stages(context: Context, n_clusters: int, n: float, *, glanced: bool | None = None) -> tuple[Stage, ...]:
+    """The rounds for about n records, from public numbers alone, with a glance or not; their shares add up to 1.
 
     >>> from recoup.domain import Box
     >>> terms = Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1))
     >>> [(stage.kind, stage.n_cells) for stage in plan_stages(terms, 5, 10_000)]
-    [('total', 1), ('first look', 400), ('counts', 150), ('sums', 15), ('sums', 5)]
+    [('total', 1), ('glance', 64), ('first look', 361), ('counts', 150), ('sums', 15), ('sums', 5)]
     """
     if wide.is_wide(context):
         return _many_columns(context, n_clusters, n)
     d, k = context.domain.n_columns, n_clusters
     few, many = d <= _GRID_DIMENSIONS, d > _MANY_DIMENSIONS
+    per_cluster = n * context.effective_epsilon() / k
+    glanced = few and (per_cluster >= _GLANCED if glanced is None else glanced)
     first = _GRID_SHARE if few else _MANY_MARGINALS_SHARE if many else _MARGINALS_SHARE
     counts = Fraction(15, 100) if few else min(Fraction(30, 100), Fraction(2, d))
     n_counts = 1 if few else 2
     stages = [Stage("total", TOTAL_SHARE, 1)] if context.n_records is None else []
+    if glanced:
+        stages.append(Stage("glance", _GLANCE_SHARE, _glance(context).size))
+        first -= _GLANCE_SHARE
     stages.append(Stage("first look", first, _first_look(context, k, n, first).size))
     share = counts / n_counts
     n_cells = int(np.clip(n * context.effective_epsilon(float(share)) / 8, max(3 * k, 60), max(3 * k, 150)))
     stages += [Stage("counts", share, n_cells)] * n_counts
     left = 1 - sum((stage.share for stage in stages), Fraction(0))
-    per_cluster = n * context.effective_epsilon() / k
     settles = not few and per_cluster >= _SETTLED
     n_sums = 2 if few or per_cluster < 300 else 3 if per_cluster < 3_000 else 4
     part = left * (_SEARCH_PART if settles else Fraction(1, n_sums))
@@ -237,6 +255,46 @@ def _first_look(context: Context, n_clusters: int, n: float, share: Fraction) ->
         side = max(2 * n_clusters ** (1 / d), (strength / 10) ** (2 / (2 + d)))
         return GridQuery(sides=(int(np.clip(round(side), 2, int(_MAX_GRID_CELLS ** (1 / d)))),) * d)
     return HistogramQuery.one_way(dimension=d, bins=int(np.clip(2 * np.sqrt(strength / (2 * d)), 4, 32)))
+
+
+def _glance(context: Context) -> GridQuery:
+    d = context.domain.n_columns
+    return GridQuery(sides=(_GLANCE_SIDES[d - 1],) * d)
+
+
+def _filled(context: Context, glance: Round, n: float) -> float:
+    """The part of the bounds in a box around all large cells with records; all of it, where that misses many."""
+    grid = of_kind(glance.query, GridQuery)
+    scale = float(glance.scales[0])
+    noisy = glance.noisy.reshape(grid.sides)
+    corners = np.argwhere(noisy > glance.noise.largest(noisy.size, _FALSE_ALARM) * scale)
+    if not len(corners):
+        return 1.0
+    low, high = corners.min(axis=0), corners.max(axis=0) + 1
+    inside = noisy[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
+    outside = noisy.size - inside.size
+    missed = float(noisy.sum() - inside.sum()) - 2.0 * glance.noise.deviation(scale) * outside**0.5
+    return 1.0 if missed > _OUTSIDE * n else inside.size / noisy.size
+
+
+def _finer_where_records_are(context: Context, glance: Round, n: float, share: Fraction) -> VoronoiQuery:
+    """Large cells, each cut into as many as its noisy count deserves, so that few lie where no records are.
+
+    By the law of the grid, as the adaptive grid of Qardaji, Yang and Li (ICDE 2013) does in two columns.
+    """
+    grid = of_kind(glance.query, GridQuery)
+    d, reachable = context.domain.n_columns, reachable_cells(grid, context.domain)
+    middles = grid.marginal.centers()[reachable]
+    noises = likely_counts(context.domain, grid, glance.noisy, n)[reachable] * context.effective_epsilon(float(share))
+    sides = np.ones(len(middles), dtype=np.int64)
+    while (noises > 0).any():
+        sides = np.maximum(np.round((noises / 10) ** (2 / (2 + d))), 1).astype(np.int64)
+        if (sides**d).sum() <= max(_MAX_CLOSER_CELLS, len(sides)):
+            break
+        noises *= 0.9
+    parts = {side: Marginal(columns=tuple(range(d)), sides=(int(side),) * d).centers() for side in np.unique(sides)}
+    centers = [middle + parts[side] / grid.sides[0] for middle, side in zip(middles, sides, strict=True)]
+    return VoronoiQuery(centers=context.domain.clip(np.concatenate(centers)), sums="none")
 
 
 def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: Rng) -> Array:
