@@ -16,6 +16,7 @@ from recoup._files import exclusive
 from recoup._random import entropy_of, stream
 from recoup._validate import choice
 from recoup.algorithms.base import Algorithm
+from recoup.algorithms.registry import completed
 from recoup.curator.curator import Curator
 from recoup.curator.source import csv_dialect_of, open_source
 from recoup.domain import Domain
@@ -70,7 +71,8 @@ def release(
         ledger: charged before every answer.
         records_per_person: how many records one person may hold.
         n_records: a public guess of their number.
-        mechanism: "auto" is Laplace for delta=0 and Gaussian otherwise.
+        mechanism: "auto" is Laplace for delta=0, and otherwise what suits the algorithm (the default one: Laplace in up
+            to three columns, else Gaussian).
         csv_dialect: how a CSV file was written: "rfc4180" quotes text, "lines" does not, so that the unit is a line.
         random_state: harmless randomness only (initial centres); with simulated noise, the noise too.
         noise: "secure", or "simulated" for experiments.
@@ -102,11 +104,13 @@ def release(
         raise ParameterError("on_round must be a function of the number of finished rounds.")
     choice(mechanism, "mechanism", ("auto", "laplace", "gaussian"))
     delta = as_fraction(delta, "delta", allow_zero=True)
+    law = completed(type(algorithm)).law(domain, delta) if mechanism == "auto" else mechanism
+    allowed = delta if mechanism == "auto" else None
     context = Context(
         domain=domain,
         epsilon=epsilon,
-        delta=delta,
-        mechanism=("gaussian" if delta else "laplace") if mechanism == "auto" else mechanism,
+        delta=Fraction(0) if allowed and law == "laplace" else delta,  # what is not needed is not asked for
+        mechanism=law,
         n_records=n_records,
         records_per_person=records_per_person,
     )
@@ -125,7 +129,7 @@ def release(
             counted = replace(context, accounting=ledger.accounting)
             fresh = replace(fresh, context=counted, payment=Payment(ledger.identifier, uuid.uuid4().hex))
         if resume:
-            transcript, n_charged = continued(path, fresh, ledger)
+            transcript, n_charged = continued(path, fresh, ledger, allowed_delta=allowed)
         elif path is not None and Path(path).exists():
             again = Argument("resume", "True")
             raise TranscriptError(f"{path} exists. Continue it with ", again, ", or choose another path.")
@@ -135,8 +139,7 @@ def release(
         if ledger is not None and spent < 1:
             left = Price(measure=context.budget_measure, amount=context.budget.amount * (1 - spent))
             ledger.afford(left, context.unit)
-        advice_of = getattr(algorithm, "advice", None)  # a class of a user's own need not have it
-        if not transcript.rounds and advice_of is not None and (better := advice_of(context)) is not None:
+        if not transcript.rounds and (better := algorithm.advice(context)) is not None:
             warnings.warn(better, CostlyTerms, stacklevel=2)
         run = (transcript.payment and transcript.payment.run) or ""
         curator = Curator(source, context, ledger=ledger, run=run, n_charged=n_charged, spent=spent)

@@ -114,6 +114,14 @@ def plan_lloyd(context: Context, *, n_clusters: int, n_rounds: int = 5) -> Plan:
     )
 
 
+_LAWS = {  # why, where a delta allows either
+    "laplace": "Laplace noise, for epsilon alone, though a delta is allowed: in up to three columns it is the smaller, "
+    "as much of the budget is spent on a single round of counts. The delta stays unspent.",
+    "gaussian": "Gaussian noise, which the delta allows: in more than three columns it is the smaller, as the noise of "
+    "many rounds and of sums over columns adds up by squares.",
+}
+
+
 def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
     """Plan the default algorithm; where its cells lie and how wide they are is decided on the way.
 
@@ -143,6 +151,8 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
     expected, notes = _expected_loss(context, n_clusters, rounds[-1])
     if advice := wide.advice(context):
         notes = (advice, *notes)
+    if context.delta:
+        notes = (_LAWS[context.mechanism], *notes)
     return Plan(
         context=context,
         algorithm=_in_words(context, rounds),

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from recoup import Box, KMeans, Ledger, Transcript, release
+from recoup import AdaptiveKMeans, Box, KMeans, Ledger, Transcript, release
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source
 from recoup.errors import (
@@ -217,3 +217,37 @@ def test_a_source_that_answers_the_wrong_size_is_refused():
 
     with pytest.raises(ParameterError, match="totals"):
         run(Short())
+
+
+def test_where_a_delta_is_allowed_few_columns_leave_it_unspent_and_many_use_it():
+    ledger = Ledger.in_memory(epsilon=4, delta=1e-6)
+    for d, law in ((1, "laplace"), (3, "laplace"), (4, "gaussian")):
+        x = np.random.default_rng(0).uniform(size=(300, d))
+        terms = {"domain": Box([0] * d, [1] * d), "epsilon": 0.5, "delta": 1e-6, "noise": "simulated"}
+        transcript = release(AdaptiveKMeans(n_clusters=2), x, **terms, ledger=ledger)
+        assert transcript.context.mechanism == law
+        assert transcript.context.delta == (Fraction(1, 10**6) if law == "gaussian" else 0)
+        assert ("delta" in transcript.privacy["statement"]) == (law == "gaussian")
+        asked = release(AdaptiveKMeans(n_clusters=2), x, **terms, mechanism="gaussian")
+        assert asked.context.mechanism == "gaussian"
+
+
+def test_a_release_that_was_begun_goes_on_with_its_own_noise(tmp_path):
+    # An earlier version used Gaussian noise wherever a delta was allowed.
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(n_finished):
+        if n_finished == 2:
+            raise Interrupted
+
+    x, path = np.random.default_rng(0).uniform(size=(300, 2)), tmp_path / "t.json"
+    algorithm = AdaptiveKMeans(n_clusters=2)
+    terms = {"domain": Box([0, 0], [1, 1]), "epsilon": 1, "delta": 1e-6, "noise": "simulated", "path": path}
+    with pytest.raises(Interrupted):
+        release(algorithm, x, **terms, mechanism="gaussian", on_round=interrupt)
+    finished = release(algorithm, x, **terms, resume=True)
+    assert finished.context.mechanism == "gaussian"
+    assert finished.shares_spent == 1
+    with pytest.raises(TranscriptError, match="other terms"):
+        release(algorithm, x, **(terms | {"delta": 1e-7}), resume=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from recoup._random import Rng as Rng
@@ -19,7 +20,7 @@ from recoup.maxent.measure import total_of
 from recoup.maxent.sizes import WeightedPoints
 from recoup.maxent.support import drawn_support
 from recoup.queries.base import Array, FieldsAsJson
-from recoup.transcript.context import Context, Request
+from recoup.transcript.context import Context, Law, Request
 from recoup.transcript.round import Round
 
 REQUIRED = ("type_name", "next_request", "estimate", "to_json", "from_json")
@@ -65,6 +66,11 @@ class Algorithm(ABC):
     def planned_rounds(self, context: Context) -> tuple[int | None, bool]:
         """How many rounds there will be, none if it cannot be told; and whether that is only the most."""
         return None, False
+
+    @classmethod
+    def law(cls, domain: Domain, delta: Fraction) -> Law:
+        """The law of noise that suits it best: Gaussian where a delta allows it, unless it knows better."""
+        return "gaussian" if delta else "laplace"
 
     def advice(self, context: Context) -> str | None:
         """What to change in the terms before anything is spent, in words; none where they are fine."""

@@ -21,6 +21,7 @@ from recoup.cli.output import RefusedBySystemError
 from recoup.errors import LedgerError, ParameterError, TranscriptError
 
 if TYPE_CHECKING:
+    from recoup.algorithms.base import Algorithm
     from recoup.domain import Domain
     from recoup.transcript.context import Context
 
@@ -144,15 +145,17 @@ def declared_domain(name: DomainName, bounds: dict[str, tuple[float, float]]) ->
     return DOMAINS["box" if name is DomainName.auto else name.value](tuple(low), tuple(high), columns)
 
 
-def terms(domain: Domain, epsilon: Any, delta: Any, n_records: int | None, records_per_person: int) -> Context:
-    """The terms of a release; a delta above 0 is for Gaussian noise."""
+def terms(
+    kind: type[Algorithm], domain: Domain, epsilon: Any, delta: Any, n_records: int | None, records_per_person: int
+) -> Context:
+    """The terms of a release by an algorithm of this kind."""
     from recoup.transcript.context import Context
 
     return Context(
         domain=domain,
         epsilon=epsilon,
         delta=delta,
-        mechanism="gaussian" if delta else "laplace",
+        mechanism=kind.law(domain, delta),
         n_records=n_records,
         records_per_person=records_per_person,
     )

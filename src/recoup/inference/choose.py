@@ -233,7 +233,7 @@ class AgainstNoise:
         """The largest number of clusters, at most as many as wanted, that noise would not have made."""
         for k in range(wanted, 1, -1):
             sizes = sizes_by_counts(self.transcript.rounds, Clusters(self.clusterings[k - 1].centers, self.data))
-            real = (sizes.real | np.isinf(sizes.deviations)).all()
+            real = (sizes.sure | np.isinf(sizes.deviations)).all()
             # One box too: boxes that meet, as in a table without clusters, are no good likeness of what they came from.
             if real and all(_gain(self.clusterings, n, k) > self._limit(n, k) for n in sorted({k - 1, 1})):
                 return k

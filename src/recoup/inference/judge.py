@@ -219,4 +219,4 @@ def doubts_of(
     sizes = sizes_by_counts(rounds, Clusters(domain.to_unit(centers), data))
     counted = np.isfinite(sizes.deviations)
     shared = np.flatnonzero(~counted) if counted.any() else np.empty(0, dtype=int)
-    return Doubts(np.flatnonzero(~sizes.real & counted).tolist(), shared.tolist())
+    return Doubts(np.flatnonzero(~sizes.sure & counted).tolist(), shared.tolist())

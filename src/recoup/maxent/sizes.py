@@ -155,12 +155,23 @@ class Sizes(NamedTuple):
 
     estimates: Array  # (k,) records, without bias
     deviations: Array  # (k,) their standard deviations; infinite where no round tells
-    stands_out: NDArray[np.bool_]  # (k,) whether counts are by far likelier with the cluster than without it
+    evidence: Array  # (k,) by how many nats the counts are likelier with the cluster than without it
+    n_places: int  # cells of the round with the least noise
+    on_grid: bool  # else all cells were put where earlier answers, noise included, saw something
 
     @property
-    def real(self) -> NDArray[np.bool_]:
-        """Which clusters noise alone would not have made."""
-        return self.stands_out | (self.estimates >= _DEVIATIONS * self.deviations)
+    def sure(self) -> NDArray[np.bool_]:
+        """Which clusters noise alone would hardly have made in any place."""
+        stands_out = np.isfinite(self.deviations) & (self.evidence > np.log(self.n_places / _FALSE_ALARM))
+        return np.asarray(stands_out | (self.estimates >= _DEVIATIONS * self.deviations))
+
+    @property
+    def likely(self) -> NDArray[np.bool_]:
+        """Which are likelier to be clusters than noise, if K are in as many places as there are cells."""
+        if not self.on_grid:
+            return self.sure
+        known = np.isfinite(self.deviations)
+        return np.asarray(self.sure | (known & (self.evidence > np.log(max(self.n_places / len(known), 1.0)))))
 
 
 class _CountedCells(NamedTuple):
@@ -200,12 +211,10 @@ def sizes_by_counts(rounds: Rounds, clusters: Clusters) -> Sizes:
     known = precision > 0
     estimates = np.divide(weighted, precision, out=np.zeros(k), where=known)
     deviations = np.divide(1.0, np.sqrt(precision), out=np.full(k, np.inf), where=known)
-    # Were K clusters in as many places as the surest round has cells, this makes one likelier than noise in its place.
-    # Without a grid all cells were put where earlier answers, noise included, saw something: then noise is to be rare.
     surest = min(counted, key=lambda c: float(c.answered.scales[0]), default=None)
     n_places = 1 if surest is None else len(surest.middles)
-    odds = n_places / (k if any(as_grid(answered.query) for answered in rounds) else _FALSE_ALARM)
-    return Sizes(estimates, deviations, known & (evidence_of(rounds, clusters) > np.log(max(odds, 1.0))))
+    on_grid = any(as_grid(answered.query) for answered in rounds)
+    return Sizes(estimates, deviations, evidence_of(rounds, clusters), n_places, on_grid)
 
 
 def evidence_of(rounds: Rounds, clusters: Clusters) -> Array:
@@ -286,7 +295,7 @@ def without_doubtful_clusters(rounds: Rounds, points: Array, weights: Array, n_c
         doubted = np.flatnonzero(clusters.sizes < small)
         if len(doubted) in (0, n_clusters):
             break
-        noise = doubted[~sizes_by_counts(rounds, clusters).real[doubted]]
+        noise = doubted[~sizes_by_counts(rounds, clusters).likely[doubted]]
         if len(noise) == 0:
             break
         weights[np.isin(clusters.labels, noise)] = 0.0

@@ -17,6 +17,8 @@ from recoup.privacy.price import Measure, Price, as_fraction
 from recoup.privacy.statement import CSV_UNITS, Unit
 from recoup.queries.base import Query
 
+Law = Literal["laplace", "gaussian"]  # of noise
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
@@ -41,7 +43,7 @@ class Context:
     domain: Domain
     epsilon: Fraction
     delta: Fraction = Fraction(0)
-    mechanism: Literal["laplace", "gaussian"] = "laplace"
+    mechanism: Law = "laplace"
     n_records: int | None = None
     records_per_person: int = 1
     csv_dialect: str | None = None

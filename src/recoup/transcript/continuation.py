@@ -19,11 +19,18 @@ from recoup.transcript.transcript import Transcript
 _ANEW = "begin a new release with another path"
 
 
-def continued(path: str | os.PathLike[str] | None, fresh: Transcript, ledger: Ledger | None) -> tuple[Transcript, int]:
+def continued(
+    path: str | os.PathLike[str] | None,
+    fresh: Transcript,
+    ledger: Ledger | None,
+    *,
+    allowed_delta: Fraction | None = None,
+) -> tuple[Transcript, int]:
     """The transcript to continue, a pending round counted as lost, and how many charges the ledger holds for its run.
 
     Without a file it begins as `fresh`, which has no rounds and the terms and the payment of now; what has other terms,
-    or would be paid for by somebody else than `ledger`, or was paid for already, is refused.
+    or would be paid for by somebody else than `ledger`, or was paid for already, is refused. With an
+    `allowed_delta`, the law of the noise is that of the file, which an earlier version may have chosen otherwise.
     """
     if path is None:
         raise ParameterError(Argument("resume", "True"), " needs the path of the transcript to continue.")
@@ -42,6 +49,8 @@ def continued(path: str | os.PathLike[str] | None, fresh: Transcript, ledger: Le
         old = replace(old, context=replace(old.context, csv_dialect="lines"))
     # What was begun by an earlier version goes on to be added up as it was.
     fresh = replace(fresh, context=replace(fresh.context, accounting=old.context.accounting))
+    if allowed_delta and old.context.mechanism == "gaussian":
+        fresh = replace(fresh, context=replace(fresh.context, mechanism="gaussian", delta=allowed_delta))
     same = (
         old.context.to_json() == fresh.context.to_json()
         and old.algorithm == fresh.algorithm

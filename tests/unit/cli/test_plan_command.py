@@ -18,9 +18,17 @@ def test_plan_says_cost_and_error():
     shown = run(*lloyd)
     assert "0.01416" in shown.stdout
     assert "within-cluster sum of squares" in shown.stderr
-    bare = run("plan", "--columns", "2", "-k", "2", "--epsilon", "1", "--delta", "1e-6")
+    bare = run("plan", "--columns", "4", "-k", "2", "--epsilon", "1", "--delta", "1e-6")
     assert "rho" in bare.stdout
     assert "--n-records" in bare.stderr
+    assert "Gaussian noise, which the delta allows" in " ".join(bare.stderr.split())
+
+
+def test_plan_says_which_noise_and_why():
+    few = run("plan", "--columns", "3", "-k", "2", "--epsilon", "1", "--delta", "1e-6")
+    assert "rho" not in few.stdout
+    assert "Laplace noise, for epsilon alone, though a delta is allowed" in " ".join(few.stderr.split())
+    assert "is allowed" not in run("plan", "--columns", "3", "-k", "2", "--epsilon", "1").stderr
 
 
 def test_the_default_plan_is_that_of_the_default_algorithm():
@@ -30,7 +38,7 @@ def test_the_default_plan_is_that_of_the_default_algorithm():
     value = json.loads(run(*terms, "--excess", "0.05", "--json").stdout)
     assert value["relative_excess"] == pytest.approx(EXCESS_LAW * 2 * (15 / (5000 * 0.5)) ** EXCESS_POWER)
     assert value["epsilon_needed"] == pytest.approx((EXCESS_LAW * 2 / 0.05) ** (1 / EXCESS_POWER) * 15 / 5000)
-    assert [r["sum_scale"] is None for r in value["rounds"]] == [True, True, False, False]
+    assert [r["sum_scale"] is None for r in value["rounds"]] == [True, True, True, False, False]
     assert "above non-private" in run(*terms).stderr
     assert run(*terms, "--excess", "-1").exit_code == 2
     assert run(*terms, "--excess", "0.0001").exit_code == 2

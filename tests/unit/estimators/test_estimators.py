@@ -263,10 +263,10 @@ def test_thirty_fits_of_a_tenth_fit_into_three_and_the_next_is_refused(monkeypat
 
 def test_gaussian_fits_share_a_ledger_with_delta():
     ledger = Ledger.in_memory(epsilon=1, delta=1e-6)
-    model(epsilon=0.5, delta=1e-6, ledger=ledger).fit(X)
+    model(epsilon=0.5, delta=1e-6, ledger=ledger, algorithm="lloyd").fit(X)
     assert 0.499 < ledger.spent <= Fraction(1, 2)
     with pytest.raises(BudgetError, match="delta"):
-        model(epsilon=0.5, delta=1e-6, ledger=Ledger.in_memory(epsilon=1)).fit(X)
+        model(epsilon=0.5, delta=1e-6, ledger=Ledger.in_memory(epsilon=1), algorithm="lloyd").fit(X)
 
 
 def test_intervals_come_from_the_transcript_alone():

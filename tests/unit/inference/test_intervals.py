@@ -56,8 +56,16 @@ def zeros(transcript):
 @pytest.mark.parametrize(("delta", "law"), [(0.0, "laplace"), (1e-6, "norm")])
 def test_simulated_answers_carry_the_released_noise(delta, law):
     """False-alarm rate 1e-4 each; noise of another scale by a fifth must be rejected."""
-    transcript = fitted(delta=delta).transcript_
-    assert transcript.context.mechanism == ("laplace" if delta == 0 else "gaussian")
+    transcript = recoup.release(
+        recoup.AdaptiveKMeans(n_clusters=3),
+        table(),
+        domain=recoup.Box([0, -4], [100, 4]),
+        epsilon=1,
+        delta=delta,
+        mechanism="laplace" if delta == 0 else "gaussian",
+        noise="simulated",
+        random_state=0,
+    )
 
     def noise_of(of):
         rng = np.random.default_rng(0)

@@ -150,6 +150,7 @@ class Subject:
             domain=terms.domain,
             epsilon=terms.epsilon,
             delta=terms.delta,
+            mechanism="laplace" if terms.mechanism == "laplace" else "gaussian",
             records_per_person=terms.records_per_person,
             n_records=terms.n_records,
             ledger=ledger,

@@ -20,6 +20,7 @@ from recoup.algorithms.base import Rng, Rounds, last_of
 from recoup.algorithms.kmeans import wide
 from recoup.algorithms.kmeans.grid import TOTAL_SHARE, total_request
 from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm
+from recoup.domain import Domain
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
 from recoup.maxent.clouds import clouds
 from recoup.maxent.consistency import noisy_means_of
@@ -29,7 +30,7 @@ from recoup.maxent.support import Measure, likely_counts, reachable_cells
 from recoup.queries.base import MAX_SIZE, Array, Query, check_size, of_kind
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery, HistogramQuery, Marginal
-from recoup.transcript.context import Context, Request
+from recoup.transcript.context import Context, Law, Request
 from recoup.transcript.round import Round
 
 _GRID_SHARE = Fraction(40, 100)
@@ -115,6 +116,11 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         norm = context.noise.norm
         return stage.request(VoronoiQuery(centers=centers, sums="relative", radii=radii, norm=norm, squares=many))
 
+    @classmethod
+    def law(cls, domain: Domain, delta: Fraction) -> Law:
+        """Laplace noise in few columns even where a delta allows Gaussian noise: most is spent there on counts."""
+        return "gaussian" if delta and domain.n_columns > _GRID_DIMENSIONS else "laplace"
+
     def advice(self, context: Context) -> str | None:
         """Gaussian noise, where pure epsilon cannot follow: in many columns."""
         return wide.advice(context)
@@ -198,7 +204,7 @@ def plan_stages(context: Context, n_clusters: int, n: float, *, glanced: bool | 
     >>> from recoup.domain import Box
     >>> terms = Context(domain=Box([0, 0], [1, 1]), epsilon=Fraction(1))
     >>> [(stage.kind, stage.n_cells) for stage in plan_stages(terms, 5, 10_000)]
-    [('total', 1), ('glance', 64), ('first look', 361), ('counts', 150), ('sums', 15), ('sums', 5)]
+    [('total', 1), ('glance', 144), ('first look', 361), ('counts', 150), ('sums', 15), ('sums', 5)]
     """
     if wide.is_wide(context):
         return _many_columns(context, n_clusters, n)

@@ -155,8 +155,9 @@ def _planned_rounds(model: PrivateKMeans) -> tuple[int | None, bool]:
     n_records = None if model.n_records == "auto" else model.n_records
     try:
         domain = model._open(None).records
-        terms = options.terms(domain, model.epsilon, model.delta, n_records, model.records_per_person)
-        return model._algorithm(domain).planned_rounds(terms)
+        algorithm, budget = model._algorithm(domain), (model.epsilon, model.delta)
+        terms = options.terms(type(algorithm), domain, *budget, n_records, model.records_per_person)
+        return algorithm.planned_rounds(terms)
     except RecoupError:
         # The fit refuses the same parameters, in the order in which it reads them.
         return None, False
@@ -253,8 +254,8 @@ def plan(
         raise ParameterError(f"--columns {columns}: give between 1 and {MAX_COLUMNS}.")
     budget = options.read_budget(epsilon, delta)
     scaled = options.declared_domain(domain, {f"column {j}": (-1.0, 1.0) for j in range(columns)})
-    context = options.terms(scaled, *budget, n_records, records_per_person)
     entry, n_rounds_asked = clustering_named(algorithm, rounds)
+    context = options.terms(entry.kind, scaled, *budget, n_records, records_per_person)
     if entry.plan is None:
         raise ParameterError(f"--algorithm {entry.name} has no plan: nothing is known of it before it runs.")
     planned = entry.plan(context, n_clusters=clusters, **n_rounds_asked)
