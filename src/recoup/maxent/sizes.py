@@ -29,7 +29,7 @@ _HALF_WIDTH = 1.645  # standard deviations on each side of an estimate: nine tim
 _NONE = 3.0  # standard deviations: an estimate below this many might be of an empty table
 _SMALL = 0.1  # of an equal part of the records: larger clusters are never doubted
 _BOX_POINTS = 256  # that stand for a box
-_FALSE_ALARM = 0.01  # that noise alone passes for a cluster in any of the places of a round
+_FALSE_ALARM = 0.01  # that any cell of an empty table stands out in a round
 _RESTARTS = 4
 _DEVIATIONS = 4.0  # the place was chosen because its noise is large, among as many places as there are cells
 
@@ -155,23 +155,21 @@ class Sizes(NamedTuple):
 
     estimates: Array  # (k,) records, without bias
     deviations: Array  # (k,) their standard deviations; infinite where no round tells
-    evidence: Array  # (k,) by how many nats the counts are likelier with the cluster than without it
-    n_places: int  # cells of the round with the least noise
-    on_grid: bool  # else all cells were put where earlier answers, noise included, saw something
+    stands_out: NDArray[np.bool_]  # (k,) whether one cell alone holds more than the noise of all cells would explain
+    evidence: Array  # (k,) by how many nats the counts of all rounds are likelier with the cluster than without it
+    enough: (
+        float  # of these nats; none are where all cells were put where earlier answers, noise included, saw something
+    )
 
     @property
     def sure(self) -> NDArray[np.bool_]:
-        """Which clusters noise alone would hardly have made in any place."""
-        stands_out = np.isfinite(self.deviations) & (self.evidence > np.log(self.n_places / _FALSE_ALARM))
-        return np.asarray(stands_out | (self.estimates >= _DEVIATIONS * self.deviations))
+        """Which clusters noise alone would not have made."""
+        return np.asarray(self.stands_out | (self.estimates >= _DEVIATIONS * self.deviations))
 
     @property
     def likely(self) -> NDArray[np.bool_]:
-        """Which are likelier to be clusters than noise, if K are in as many places as there are cells."""
-        if not self.on_grid:
-            return self.sure
-        known = np.isfinite(self.deviations)
-        return np.asarray(self.sure | (known & (self.evidence > np.log(max(self.n_places / len(known), 1.0)))))
+        """Which are sure, or at least likelier to be clusters than noise."""
+        return np.asarray(self.sure | (np.isfinite(self.deviations) & (self.evidence > self.enough)))
 
 
 class _CountedCells(NamedTuple):
@@ -195,7 +193,7 @@ def _counted_cells(rounds: Rounds) -> list[_CountedCells]:
 def sizes_by_counts(rounds: Rounds, clusters: Clusters) -> Sizes:
     """Estimate how many records are in each cluster from the noisy counts of all rounds, without bias."""
     k = clusters.n
-    weighted, precision = np.zeros(k), np.zeros(k)
+    weighted, precision, stands_out = np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.bool_)
     counted = _counted_cells(rounds)
     for answered, cells_of, middles in counted:
         owners, mass = clusters.of_cells(cells_of(clusters.points), middles)
@@ -208,13 +206,17 @@ def sizes_by_counts(rounds: Rounds, clusters: Clusters) -> Sizes:
         usable = (variances > 0) & (covered >= 0.5)
         weighted[usable] += (answered.noisy[:n_cells] @ owns)[usable] / variances[usable]
         precision[usable] += 1.0 / variances[usable]
+        limit = answered.noise.largest(n_cells, _FALSE_ALARM) * float(answered.scales[0])
+        stands_out |= usable & (owns[answered.noisy[:n_cells] > limit].sum(axis=0) > 0)
     known = precision > 0
     estimates = np.divide(weighted, precision, out=np.zeros(k), where=known)
     deviations = np.divide(1.0, np.sqrt(precision), out=np.full(k, np.inf), where=known)
-    surest = min(counted, key=lambda c: float(c.answered.scales[0]), default=None)
-    n_places = 1 if surest is None else len(surest.middles)
-    on_grid = any(as_grid(answered.query) for answered in rounds)
-    return Sizes(estimates, deviations, evidence_of(rounds, clusters), n_places, on_grid)
+    enough = np.inf
+    if any(as_grid(answered.query) for answered in rounds):
+        # Were K clusters in as many places as the surest round has cells, one is then likelier than noise in its place.
+        surest = min(counted, key=lambda c: float(c.answered.scales[0]))
+        enough = float(np.log(max(len(surest.middles) / k, 1.0)))
+    return Sizes(estimates, deviations, stands_out, evidence_of(rounds, clusters), enough)
 
 
 def evidence_of(rounds: Rounds, clusters: Clusters) -> Array:
