@@ -8,6 +8,7 @@ columns are scaled to [-1, 1]. The registry of algorithms says which plan belong
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import sqrt
@@ -16,7 +17,7 @@ import numpy as np
 
 from recoup._validate import whole_number
 from recoup.algorithms.kmeans import grid, wide
-from recoup.algorithms.kmeans.adaptive import plan_stages
+from recoup.algorithms.kmeans.adaptive import Stage, plan_stages
 from recoup.algorithms.kmeans.lloyd import KMeans, lloyd_request
 from recoup.errors import Argument, ParameterError
 from recoup.privacy.gaussian import epsilon_of
@@ -138,8 +139,8 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
     (0.003, True)
     """
     d, n_clusters = context.domain.n_columns, whole_number(n_clusters, "n_clusters")
-    rounds = []
-    for stage in plan_stages(context, n_clusters, float(context.n_records or ASSUMED_RECORDS)):
+    rounds, stages = [], plan_stages(context, n_clusters, float(context.n_records or ASSUMED_RECORDS))
+    for stage in stages:
         calibration = context.calibrated(stage.share)
         weights = dict(zip(stage.split, context.weights(stage.split.values()), strict=True))
         ones = d if stage.kind == "first look" and d > 3 else 1
@@ -155,7 +156,7 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
         notes = (_LAWS[context.mechanism], *notes)
     return Plan(
         context=context,
-        algorithm=_in_words(context, rounds),
+        algorithm=_in_words(context, stages),
         rounds=tuple(rounds),
         n_clusters=n_clusters,
         relative_excess=expected,
@@ -164,10 +165,11 @@ def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
     )
 
 
-def _in_words(context: Context, rounds: list[PlannedRound]) -> str:
-    sums = f"then {rounds[-1].n_cells} or more cells with sums"
+def _in_words(context: Context, stages: Sequence[Stage]) -> str:
+    sums = f"then {stages[-1].n_cells} or more cells with sums"
     if not wide.is_wide(context):
-        return f"adaptive: first look, counts, {sums}"
+        glance = "a glance, " if any(stage.kind == "glance" for stage in stages) else ""
+        return f"adaptive: {glance}first look, counts, {sums}"
     return f"adaptive, for many columns: marginals, counts by direction, {sums} and spreads"
 
 

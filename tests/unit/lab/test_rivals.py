@@ -52,7 +52,7 @@ def outcomes():
     found = [replace(RUN, contestant="non-private", epsilon=None, wcss=2.0, seconds=0.1)]
     for seed in range(4):
         found.append(replace(RUN, seed=seed, wcss=3.0 + 0.1 * seed, seconds=1.0, marginals=0.1))
-        for name, score in ((f"aim-{DEFAULT}", 5.0), ("aim-64-laplace", 2.2)):
+        for name, score in ((f"aim-{DEFAULT}", 5.0), ("aim-64-gaussian", 2.2)):
             found.append(replace(RUN, contestant=name, seed=seed, wcss=score, seconds=9.0, marginals=0.25))
     found.append(replace(RUN, contestant=f"mst-{DEFAULT}", why="not finished in 120 s"))
     return found[:-2] + found[-1:]
@@ -62,15 +62,15 @@ def test_a_page_of_partial_results_says_how_many_seeds_and_who_wins(tmp_path):
     written = page.write(tmp_path, outcomes(), [TINY])
     text = written[1].read_text(encoding="utf-8")
     assert "| 1 | Recoup, epsilon | 1.575 ± 0.032 | 4 | 0.100 ± 0.000 | 1.0 |" in text
-    assert "| 1 | AIM, 32 bins, Gaussian (default) | 2.500 ± 0.000 | 4 | 0.250 ± 0.000 | 9.0 |" in text
-    assert "| 1 | AIM, 64 bins, Laplace (best) | 1.100 ± 0.000 | 3 |" in text
-    assert "| 1 | MST, 32 bins, Gaussian (default) | not finished in 120 s | 0 | - | - |" in text
+    assert "| 1 | AIM, 32 bins (default) | 2.500 ± 0.000 | 4 | 0.250 ± 0.000 | 9.0 |" in text
+    assert "| 1 | AIM, 64 bins (best) | 1.100 ± 0.000 | 3 |" in text
+    assert "| 1 | MST, 32 bins (default) | not finished in 120 s | 0 | - | - |" in text
     assert "Seeds of a line: 3 to 4;" in text
     assert (
         "lower mean than all others below in 0 of 1 cells (a set at an epsilon), in 0 of them by more than two standard"
         in text
     )
-    assert "Behind on: Tiny at 1 (AIM, 64 bins, Laplace (best) 1.100 ± 0.000, Recoup 1.575 ± 0.032)." in text
+    assert "Behind on: Tiny at 1 (AIM, 64 bins (best) 1.100 ± 0.000, Recoup 1.575 ± 0.032)." in text
     assert (
         "with epsilon alone are closer than AIM's and MST's in 1 of 1 cells (a set at an epsilon), in 1 of them by"
         in text
@@ -106,7 +106,7 @@ def answering(calls, failing=()):
 
         return Contestant(name=name, title=name, answer=answer, family=family)
 
-    settings = ["aim-8-laplace", "aim-16-laplace", f"aim-{DEFAULT}"]
+    settings = ["aim-8-gaussian", "aim-16-gaussian", f"aim-{DEFAULT}"]
     return {
         c.name: c for c in [contestant("non-private"), contestant("recoup"), *(contestant(n, "aim") for n in settings)]
     }
@@ -120,8 +120,8 @@ def test_every_setting_runs_on_the_first_seeds_and_the_default_and_the_best_on_a
     assert seeds == {
         "non-private": [0],
         "recoup": [0, 1, 2, 3, 4],
-        "aim-8-laplace": [0, 1, 2, 3, 4],
-        "aim-16-laplace": [0, 1, 2],
+        "aim-8-gaussian": [0, 1, 2, 3, 4],
+        "aim-16-gaussian": [0],
         f"aim-{DEFAULT}": [0, 1, 2, 3, 4],
     }
     assert [o.epsilon for o in found if o.contestant == "non-private"] == [None]
@@ -146,11 +146,11 @@ def test_a_cut_run_goes_on_and_half_a_line_is_dropped(tmp_path, monkeypatch):
 
 def test_a_setting_that_does_not_finish_is_kept_and_not_tried_again(tmp_path, monkeypatch):
     calls, path = [], tmp_path / "r.jsonl"
-    monkeypatch.setattr(runs, "CONTESTANTS", answering(calls, failing={"aim-8-laplace"}))
+    monkeypatch.setattr(runs, "CONTESTANTS", answering(calls, failing={"aim-8-gaussian"}))
     found = runs.run_missing(path, [TINY], [Fraction(1)], 4, {})
-    assert [(o.wcss, o.why) for o in found if o.contestant == "aim-8-laplace"] == [(None, "not finished in 1 s")]
+    assert [(o.wcss, o.why) for o in found if o.contestant == "aim-8-gaussian"] == [(None, "not finished in 1 s")]
     # The best of those that finish is run on all seeds in its place.
-    assert [s for n, _, s in calls if n == "aim-16-laplace"] == [0, 1, 2, 3]
+    assert [s for n, _, s in calls if n == "aim-16-gaussian"] == [0, 1, 2, 3]
 
 
 def test_contestants_without_their_environment_do_not_take_part(tmp_path, monkeypatch):
@@ -240,5 +240,5 @@ def test_the_generated_tables_lie_within_their_bounds():
 
 def test_every_setting_of_a_family_can_be_named():
     assert {f"{family}-{DEFAULT}" for family in ("aim", "mst")} <= set(CONTESTANTS)
-    assert sum(c.family is not None for c in CONTESTANTS.values()) == 16
+    assert sum(c.family is not None for c in CONTESTANTS.values()) == 8
     assert json.loads(runs._line(RUN))["contestant"] == "recoup"
