@@ -51,7 +51,7 @@ class Contestant:
         title: on the page.
         answer: from a run, and the process of its environment if it needs one.
         environment: the one that it needs.
-        family: "aim" or "mst": of its settings only the default and the best are run on all seeds.
+        family: "aim" or "mst": of its settings only the default is run on all seeds, and the best on some.
     """
 
     name: str

@@ -16,7 +16,7 @@ from recoup_lab.pages import markdown, page_with_part, read_json
 from recoup_lab.rivals.cited import PE_MEANS, pe_means
 from recoup_lab.rivals.contestants import BINS, CONTESTANTS, DELTA, FAMILIES
 from recoup_lab.rivals.marginals import BINS as MARGINAL_BINS
-from recoup_lab.rivals.runs import SCREENED, Outcome, shown
+from recoup_lab.rivals.runs import OF_THE_BEST, SCREENED, Outcome, shown
 
 PART, DATA = "rivals", "rivals.json"
 
@@ -142,8 +142,8 @@ def text(data: Any) -> str:
         "same, 1 nothing in common), of the data that a system makes; processor seconds of a fit (median). *Delta* is "
         f"{float(DELTA):g} where noise is Gaussian, else 0: for AIM and MST, and for Recoup with delta in more than "
         "three columns. AIM and MST convert (epsilon, delta) to zCDP, as opendp does; Recoup prices Gaussian noise "
-        f"exactly, which is worth a tenth of its scale. Every number of bins runs on {_seeds(SCREENED)}; then the "
-        "default and the best of those, by WCSS, on all. Lines in italics are cited, not run.",
+        f"exactly, which is worth a tenth of its scale. Every number of bins runs on {_seeds(SCREENED)}, the "
+        f"best of those by WCSS on {OF_THE_BEST}, and the default on all. Lines in italics are cited, not run.",
         *_verdict(tables, epsilons),
     ]
     for table in tables:
