@@ -109,14 +109,16 @@ def release(
     context = Context(
         domain=domain,
         epsilon=epsilon,
-        delta=Fraction(0) if allowed and law == "laplace" else delta,  # what is not needed is not asked for
+        delta=delta,
         mechanism=law,
         n_records=n_records,
         records_per_person=records_per_person,
     )
     checked_noise(noise)
     source = open_source(X, domain, csv_dialect)
-    context = replace(context, csv_dialect=csv_dialect_of(source))
+    # A delta that is allowed and not needed is not asked for.
+    delta = Fraction(0) if mechanism == "auto" and law == "laplace" else delta
+    context = replace(context, csv_dialect=csv_dialect_of(source), delta=delta)
     ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
     fresh = Transcript(context=context, algorithm=algorithm.to_json(), simulated=noise == "simulated")
     # Two processes that continue one transcript, or one by two names, would each spend what is left of it.
