@@ -34,7 +34,7 @@ from recoup.errors import (
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.mechanism import SimulatedNoise, checked_noise
 from recoup.privacy.price import Price, as_fraction
-from recoup.transcript.context import Context, Request
+from recoup.transcript.context import Context, Law, Request
 from recoup.transcript.continuation import continued
 from recoup.transcript.transcript import Payment, Transcript
 
@@ -67,12 +67,12 @@ def release(
         X: the records: an array, a data frame, an Arrow table or stream, a Spark DataFrame, a path.
         domain: public bounds, for example `recoup.Box(low, high)`.
         epsilon: the total budget, read as the decimal that is typed.
-        delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise.
+        delta: 0 for pure epsilon; above 0, Gaussian noise is allowed.
         ledger: charged before every answer.
         records_per_person: how many records one person may hold.
         n_records: a public guess of their number.
         mechanism: "auto" is Laplace for delta=0, and otherwise what suits the algorithm (the default one: Laplace in up
-            to three columns, else Gaussian).
+            to three columns, else Gaussian), but Gaussian where the ledger holds Gaussian rounds: both kinds are dear.
         csv_dialect: how a CSV file was written: "rfc4180" quotes text, "lines" does not, so that the unit is a line.
         random_state: harmless randomness only (initial centres); with simulated noise, the noise too.
         noise: "secure", or "simulated" for experiments.
@@ -100,12 +100,13 @@ def release(
     ):
         if not isinstance(value, kinds):
             raise ParameterError(f"{name} is a {type(value).__name__}: give {advice}.")
+    completed(type(algorithm))
     if on_round is not None and not callable(on_round):
         raise ParameterError("on_round must be a function of the number of finished rounds.")
     choice(mechanism, "mechanism", ("auto", "laplace", "gaussian"))
     delta = as_fraction(delta, "delta", allow_zero=True)
-    law = completed(type(algorithm)).law(domain, delta) if mechanism == "auto" else mechanism
-    allowed = delta if mechanism == "auto" else None
+    ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
+    law = _law(algorithm, domain, delta, ledger) if mechanism == "auto" else mechanism
     context = Context(
         domain=domain,
         epsilon=epsilon,
@@ -116,10 +117,10 @@ def release(
     )
     checked_noise(noise)
     source = open_source(X, domain, csv_dialect)
+    allowed = delta if mechanism == "auto" else None
     # A delta that is allowed and not needed is not asked for.
-    delta = Fraction(0) if mechanism == "auto" and law == "laplace" else delta
-    context = replace(context, csv_dialect=csv_dialect_of(source), delta=delta)
-    ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
+    needed = Fraction(0) if allowed and law == "laplace" else delta
+    context = replace(context, csv_dialect=csv_dialect_of(source), delta=needed)
     fresh = Transcript(context=context, algorithm=algorithm.to_json(), simulated=noise == "simulated")
     # Two processes that continue one transcript, or one by two names, would each spend what is left of it.
     path = None if path is None else os.path.realpath(path)
@@ -142,10 +143,18 @@ def release(
             left = Price(measure=context.budget_measure, amount=context.budget.amount * (1 - spent))
             ledger.afford(left, context.unit)
         if not transcript.rounds and (better := algorithm.advice(context)) is not None:
-            warnings.warn(better, CostlyTerms, stacklevel=2)
+            warnings.warn(f"{better} Nothing has been spent yet.", CostlyTerms, stacklevel=2)
         run = (transcript.payment and transcript.payment.run) or ""
         curator = Curator(source, context, ledger=ledger, run=run, n_charged=n_charged, spent=spent)
         return _drive(algorithm, transcript, curator, entropy_of(random_state), path, on_round)
+
+
+def _law(algorithm: Algorithm, domain: object, delta: Fraction, ledger: Ledger | None) -> Law:
+    """The law of noise that suits the algorithm, and what the ledger has paid for."""
+    if not delta or not isinstance(domain, Domain):
+        return "laplace"
+    mixed = ledger is not None and any(entry.measure != "pure" for entry in ledger.entries())
+    return "gaussian" if mixed else algorithm.law(domain, delta)
 
 
 def _drive(

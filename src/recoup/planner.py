@@ -310,7 +310,8 @@ def _expected_loss(context: Context, n_clusters: int, last: PlannedRound) -> tup
     if weak:
         return None, weak
     many = wide.is_wide(context) and context.mechanism == "gaussian"
-    epsilon = context.effective_epsilon()
+    # With sums over many rounds Gaussian noise is no worse than Laplace noise of the same epsilon, by measurement.
+    epsilon = max(context.effective_epsilon(), float(context.epsilon) / context.records_per_person)
     loss = relative_excess(epsilon=epsilon, n_clusters=n_clusters, n_columns=d, n_records=n)
     if many:  # the noise of the last means, in units of how wide clusters are, if all of them were found
         loss = WIDE_LAW * d * ((last.sum_scale or 0.0) * n_clusters / n) ** 2
@@ -331,7 +332,7 @@ def _expected_loss(context: Context, n_clusters: int, last: PlannedRound) -> tup
         return None, (f"What this will lose is not known: {'; '.join(reasons)}.",)
     if many:
         return max(loss, LEAST_EXCESS), ()
-    gaussian = "What to expect was measured with Laplace noise, and is taken over to Gaussian noise of its strength."
+    gaussian = "What to expect was measured with Laplace noise, and is taken over to Gaussian noise of this epsilon."
     return max(loss, LEAST_EXCESS), () if context.budget_measure == "pure" else (gaussian,)
 
 

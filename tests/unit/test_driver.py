@@ -15,6 +15,7 @@ from recoup.errors import (
     DataError,
     LedgerLockedError,
     ParameterError,
+    RecoupError,
     TranscriptError,
 )
 from recoup.queries.counts import GridQuery
@@ -251,3 +252,22 @@ def test_a_release_that_was_begun_goes_on_with_its_own_noise(tmp_path):
     assert finished.shares_spent == 1
     with pytest.raises(TranscriptError, match="other terms"):
         release(algorithm, x, **(terms | {"delta": 1e-7}), resume=True)
+
+
+def test_a_ledger_with_gaussian_rounds_keeps_to_them():
+    # Laplace noise beside them would cost far more than its epsilon.
+    ledger = Ledger.in_memory(epsilon=1, delta=1e-6)
+    x = np.random.default_rng(0).uniform(size=(300, 5))
+    terms = {"delta": 1e-6, "noise": "simulated", "ledger": ledger}
+    release(AdaptiveKMeans(n_clusters=2), x, domain=Box([0] * 5, [1] * 5), epsilon=0.5, **terms)
+    few = release(AdaptiveKMeans(n_clusters=2), x[:, :2], domain=Box([0] * 2, [1] * 2), epsilon=0.3, **terms)
+    assert few.context.mechanism == "gaussian"
+
+
+def test_what_cannot_be_a_domain_or_a_delta_is_refused_with_a_type():
+    x, algorithm = np.zeros((5, 2)), AdaptiveKMeans(n_clusters=2)
+    with pytest.raises(RecoupError):
+        release(algorithm, x, domain=([0, 0], [1, 1]), epsilon=1, delta=1e-6)
+    for delta in (1, 5):
+        with pytest.raises(RecoupError, match="delta"):
+            release(algorithm, x, domain=Box([0, 0], [1, 1]), epsilon=1, delta=delta)

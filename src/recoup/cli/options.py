@@ -111,7 +111,7 @@ DataPath = Annotated[
 ]
 Clusters = Annotated[int, typer.Option("--clusters", "-k", help="How many clusters.")]
 Epsilon = Annotated[str, in_privacy(help="The privacy budget.", metavar="NUMBER")]
-Delta = Annotated[str, in_privacy(help="0: pure epsilon, Laplace noise. Above 0: Gaussian noise.", metavar="NUMBER")]
+Delta = Annotated[str, in_privacy(help="0: pure epsilon. Above 0 allows Gaussian noise.", metavar="NUMBER")]
 Bounds = Annotated[str | None, in_privacy(help=_BOUNDS_HELP, metavar="BOUNDS")]
 LedgerPath = Annotated[Path | None, in_privacy("--ledger", help="Charge this ledger before every answer.")]
 RecordsPerPerson = Annotated[int, in_privacy(help="How many records one person may hold.")]

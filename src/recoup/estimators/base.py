@@ -38,7 +38,7 @@ _PARAMETERS = """
         epsilon: required: the privacy budget of one fit, read as the decimal that is typed.
         bounds: required and public: `(low, high)` of the features, each a number or one number per column, or `{column:
             (low, high)}`, which also selects the columns. Never computed from the data.
-        delta: 0 for pure epsilon and Laplace noise; above 0, Gaussian noise, which is smaller over many rounds.
+        delta: 0 for pure epsilon; above 0 allows Gaussian noise, which k-means uses in more than three columns.
         n_records: a public guess of the number of records, or "auto".
         records_per_person: how many records one person may hold; declared, not enforced.
         postprocess: "maxent" infers the maximum-entropy data set from all rounds and refits on it without noise; "mcmc"

@@ -57,8 +57,8 @@ def clouds(context: Context, rounds: Rounds, n_points: int, rng: Rng, *, total: 
     data = Clouds(points, np.full(len(points), total / len(points)), points[:0], np.zeros(0), np.zeros(0))
     for answered in rounds:
         cells = as_cells(answered.query)
-        if cells is None or cells.n_cells == 1:
-            continue
+        if cells is None or (cells.n_cells == 1 and cells.sums == "none"):
+            continue  # the number of records is the total
         if cells.radii is None:
             data = _resized(cells, answered, data)
         else:
@@ -117,9 +117,11 @@ def _moved(
     middle = by_cell(points)
     spread = by_cell((points - middle[cells]) ** 2)
     variances = spread.sum(axis=1)
+    # Of a normal cloud, the mean square of distances in the norm of the radius over that of Euclidean ones.
+    longer = 1.0 if query.norm == 2 else 1.0 + (d - 1) * 2.0 / np.pi
     if query.squares:
-        told, of_told = answered.noisy[-k:] / divisor[:, 0], deviations[-k:] / divisor[:, 0]
-        variances = _variances(told, of_told, measured, errors, sizes, variances, radii)
+        told, of_told = (values[-k:] / (longer * divisor[:, 0]) for values in (answered.noisy, deviations))
+        variances = _variances(told, of_told, measured, errors, sizes, variances, radii / np.sqrt(longer))
         points = middle[cells] + (points - middle[cells]) * np.sqrt(variances / spread.sum(axis=1))[cells, None]
     for _ in range(_PASSES if drawn_anew else _LAST_PASSES):
         offsets = points - query.centers[cells]
@@ -164,10 +166,12 @@ def _variances(
     heard = sizes > 0
     shares = sizes[heard] / max(float(sizes.sum()), _NEVER)
     typical, known = float(shares @ own[heard]), float(np.sqrt(shares**2 @ unsure[heard] ** 2))
+    prior = float(shares @ before[heard])
+    if not (known > 0 and prior > 0):  # no cell holds records, or points
+        return before
     # Up to its noise, so that nothing is read from a mean square that is the radius's but for noise.
     if typical + 2.0 * known > _MOST_HEARD * float(shares @ (radii**2 - squares)[heard]):
         return before
-    prior = float(shares @ before[heard])
     typical = max((typical / known**2 + prior / prior**2) / (1.0 / known**2 + 1.0 / prior**2), _LEAST * prior)
     apart = expected_error((own - typical)[heard, None], unsure[heard, None], "gaussian")[:, 0]
     variances = np.minimum(before, typical)

@@ -212,12 +212,18 @@ def by_clouds(context: Context, rounds: Rounds, rng: Rng, *, n_points: int) -> P
 
 def by_parts(context: Context, parts: list[tuple[Rounds, int]], rng: Rng, n_points: int, strength: float) -> Problem:
     """State the problem of several releases: the rounds of each, and how many of them settled centres."""
-    if read_as_clouds(together := [answered for rounds, _ in parts for answered in rounds]):
-        return by_clouds(context, together, rng, n_points=n_points)
+    as_clouds = [rounds for rounds, _ in parts if read_as_clouds(rounds)]
+    solvable = [(rounds, n_settling) for rounds, n_settling in parts if not read_as_clouds(rounds)]
+    if as_clouds and max(map(_told, as_clouds)) >= max((_told(rounds) for rounds, _ in solvable), default=0.0):
+        # Clouds have what the last cells measured: those that know most come last.
+        ordered = [answered for rounds in sorted(as_clouds, key=_told) for answered in rounds]
+        return by_clouds(context, ordered, rng, n_points=n_points)
+    parts = solvable  # which know more, and cannot be solved for together with spreads
     total = total_of(context, [answered for rounds, _ in parts for answered in rounds])
     split = [solved_and_settled(rounds, n_settling) for rounds, n_settling in parts]
     rounds = tuple(answered for solved, _ in split for answered in solved)
-    looks = base_looks(rounds, context.domain.n_columns)
+    looks = base_looks([solved for solved, _ in split], context.domain.n_columns)
+    closer = {id(look): closer_look(solved, look) for solved, _ in split for look in looks_of(solved)}
     others = [r for r in rounds if not marginals_of(r.query)]
     grids = [r for r in rounds if as_grid(r.query)]
     # A grid that is no part of the base says nothing about how far rows must tilt it.
@@ -231,7 +237,7 @@ def by_parts(context: Context, parts: list[tuple[Rounds, int]], rng: Rng, n_poin
         sizes = zip(looks, equal_parts(n, len(looks)), strict=True)
         drawn = []
         for look, size in sizes:
-            read = [look, *closer_look(rounds, look), *means]
+            read = [look, *closer[id(look)], *means]
             drawn.append(drawn_support(context, read, size, rng, total=total, last=last))
         return np.concatenate(drawn)
 
@@ -251,12 +257,20 @@ def equal_parts(n: int, n_parts: int) -> list[int]:
     return [int(size) for size in np.diff(np.linspace(0, n, n_parts + 1).astype(int))]
 
 
-def base_looks(rounds: Rounds, n_columns: int) -> list[Round]:
-    """The looks to draw the support from: grids in few columns, marginals in more; else grids, if no round has sums."""
-    looks = looks_of(rounds)
+def _told(rounds: Rounds) -> float:
+    """How much rounds tell, to compare: the precision of a count in each, together."""
+    return sum(answered.noise.deviation(float(answered.scales[0])) ** -2 for answered in rounds)
+
+
+def base_looks(parts: Sequence[Rounds], n_columns: int) -> list[Round]:
+    """The looks of all releases to draw the support from.
+
+    Grids in few columns, marginals in more; else grids, if no round has sums.
+    """
+    looks = [look for rounds in parts for look in looks_of(rounds)]
     few = n_columns <= _GRID_COLUMNS
     wanted = [r for r in looks if bool(as_grid(r.query)) == few]
-    with_sums = any(as_cells(r.query, "absolute", "relative") for r in rounds)
+    with_sums = any(as_cells(r.query, "absolute", "relative") for rounds in parts for r in rounds)
     return wanted or ([] if with_sums and not few else looks)
 
 

@@ -7,7 +7,7 @@ much likelier the noisy counts of all rounds are with it than without it, the ne
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import floor, log10
 from typing import Any, NamedTuple
@@ -190,8 +190,11 @@ def _counted_cells(rounds: Rounds) -> list[_CountedCells]:
     return counted
 
 
-def sizes_by_counts(rounds: Rounds, clusters: Clusters) -> Sizes:
-    """Estimate how many records are in each cluster from the noisy counts of all rounds, without bias."""
+def sizes_by_counts(rounds: Rounds, clusters: Clusters, doubted: Sequence[int] = ()) -> Sizes:
+    """Estimate how many records are in each cluster from the noisy counts of all rounds, without bias.
+
+    Evidence, which takes time, is weighed for those that are `doubted`.
+    """
     k = clusters.n
     weighted, precision, stands_out = np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.bool_)
     counted = _counted_cells(rounds)
@@ -216,24 +219,26 @@ def sizes_by_counts(rounds: Rounds, clusters: Clusters) -> Sizes:
         # Were K clusters in as many places as the surest round has cells, one is then likelier than noise in its place.
         surest = min(counted, key=lambda c: float(c.answered.scales[0]))
         enough = float(np.log(max(len(surest.middles) / k, 1.0)))
-    return Sizes(estimates, deviations, stands_out, evidence_of(rounds, clusters), enough)
+    return Sizes(estimates, deviations, stands_out, evidence_of(rounds, clusters, doubted), enough)
 
 
-def evidence_of(rounds: Rounds, clusters: Clusters) -> Array:
-    """By how many nats the noisy counts of all rounds are likelier with each cluster than without it.
+def evidence_of(rounds: Rounds, clusters: Clusters, wanted: Sequence[int]) -> Array:
+    """By how many nats the noisy counts of all rounds are likelier with each cluster than without it; 0 if not wanted.
 
     Without it: with the inferred records of the other clusters alone. With it: beside these, as many records as it
     seems to have, or twice as many, spread evenly over a box of its place and width. A box does not follow the noise of
     single cells, so what noise alone made is hardly likelier. Of several boxes and sizes, the mean likelihood counts:
     for any one cluster that was fixed in advance, noise alone exceeds log(1 / p) with a probability of at most p.
     """
+    found = np.zeros(clusters.n)
+    if not len(wanted):
+        return found
     counted = _counted_cells(rounds)
     of_points = [counts.cells(clusters.points) for counts in counted]
     pairs = list(zip(of_points, counted, strict=True))
     # A cell that lies mostly in another cluster says nothing of this one: the other would take all of its records.
     owners = [clusters.of_cells(at, counts.middles)[0] for at, counts in pairs]
-    found = np.zeros(clusters.n)
-    for cluster in range(clusters.n):
+    for cluster in wanted:
         mine = (clusters.labels == cluster) & (clusters.weights > 0)
         if not mine.any():
             continue
@@ -297,7 +302,7 @@ def without_doubtful_clusters(rounds: Rounds, points: Array, weights: Array, n_c
         doubted = np.flatnonzero(clusters.sizes < small)
         if len(doubted) in (0, n_clusters):
             break
-        noise = doubted[~sizes_by_counts(rounds, clusters).likely[doubted]]
+        noise = doubted[~sizes_by_counts(rounds, clusters, doubted.tolist()).likely[doubted]]
         if len(noise) == 0:
             break
         weights[np.isin(clusters.labels, noise)] = 0.0

@@ -3,9 +3,9 @@
 The file holds no seed of noise and nothing of the records. Reading it never imports a name from it: types come from
 closed registries. Evolution rules: fields are never removed and never change their meaning; a new field is optional or
 raises the schema's version; files of every version that was ever written are kept as golden files and load for ever.
-Version 4 is what Recoup releases with Gaussian noise at its exact price, and version 3 everything else. Version 2 holds
-answers that were made elsewhere, so that an older Recoup, which would take them for its own, refuses them. Version 1
-did not say which ledger paid. `docs/transcript.md` describes each field.
+Version 4 is what Recoup releases with Gaussian noise at its exact price, or with spreads of cells, and version 3
+everything else. Version 2 holds answers that were made elsewhere, so that an older Recoup, which would take them for
+its own, refuses them. Version 1 did not say which ledger paid. `docs/transcript.md` describes each field.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from recoup.errors import RecoupError, TranscriptError, TranscriptFormatError, T
 from recoup.privacy.gaussian import epsilon_of
 from recoup.privacy.price import rounded_up
 from recoup.privacy.statement import COUNTED, IMPORTED_NEIGHBOURS, NEIGHBOURS, NOT_COUNTED, STATEMENTS, PrivacyStatement
+from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round, fraction_from_json, imported_round_from_json, round_from_json, round_to_json
 from recoup.version import __version__
@@ -177,7 +178,9 @@ class Transcript:
     def to_json(self) -> dict[str, Any]:
         """A JSON value that `from_json` reads back."""
         payment = None if self.imported else self.payment
-        version = SCHEMA_VERSION if self.context.budget_measure == "gaussian" else _LAPLACE_VERSION
+        spread = any(cells.squares for r in self.rounds if (cells := as_cells(r.query)))
+        exact = self.context.budget_measure == "gaussian"
+        version = SCHEMA_VERSION if exact or spread else _LAPLACE_VERSION
         body = {
             "format": FORMAT,
             "schema_version": IMPORTED_VERSION if self.imported else version if payment else _UNPAID_VERSION,

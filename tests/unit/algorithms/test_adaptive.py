@@ -117,3 +117,18 @@ def test_wide_bounds_cost_little_with_a_glance_and_much_without(monkeypatch):
     assert mean_multiple() < 2.2
     monkeypatch.setattr(adaptive, "_GLANCED", np.inf)
     assert mean_multiple() > 2.8
+
+
+def test_a_glance_is_known_again_where_a_lost_round_made_shares_smaller():
+    x = np.random.default_rng(1).uniform(-1, 1, size=(6000, 2))
+    transcript = release(
+        AdaptiveKMeans(n_clusters=3), x, domain=Box([-1.0] * 2, [1.0] * 2), epsilon=1, random_state=0, noise="simulated"
+    )
+    shrunk = [replace(r, share=r.share * Fraction(49, 50)) for r in transcript.rounds[:2]]
+    stages, _ = AdaptiveKMeans(n_clusters=3)._stages(transcript.context, shrunk)
+    assert [stage.kind for stage in stages] == ["total", "glance", "first look", "counts", "sums", "sums"]
+
+
+def test_a_huge_epsilon_cuts_no_cell_into_less_than_nothing():
+    _, _, (closer,) = looks_of(crowd(2), Box([-1.0] * 2, [1.0] * 2), epsilon=1e12)
+    assert len(closer.query.centers) <= adaptive._MAX_CLOSER_CELLS

@@ -9,11 +9,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from recoup import AdaptiveKMeans, Box, PrivateKMeans, refit, release
+from recoup import AdaptiveKMeans, Box, KMeans, PrivateKMeans, infer, refit, release
 from recoup.algorithms.kmeans import wide
 from recoup.algorithms.kmeans.adaptive import plan_stages
-from recoup.errors import CostlyTerms
+from recoup.errors import CostlyTerms, ParameterError
+from recoup.maxent.clouds import Clouds
 from recoup.planner import plan_adaptive
+from recoup.queries.base import MAX_SIZE
 from recoup.queries.cells import VoronoiQuery
 from recoup.transcript.context import Context
 
@@ -128,3 +130,52 @@ def test_pure_epsilon_in_many_columns_is_advised_against_before_anything_is_spen
         with pytest.raises(CostlyTerms):
             release(AdaptiveKMeans(n_clusters=2), x, domain=Box([0.0] * 40, [1.0] * 40), epsilon=1, on_round=spent)
     assert not seen, "a warning that is made an error stops before the first round"
+
+
+def test_sizes_that_a_round_with_squares_cannot_have_are_refused_before_anything_is_spent():
+    algorithm, context = AdaptiveKMeans(n_clusters=1024), terms(1023, "gaussian")
+    with pytest.raises(ParameterError, match="values"):
+        algorithm.next_request(context, (), np.random.default_rng(0))
+
+
+def test_clusters_are_divided_only_as_far_as_a_query_may_be_large():
+    d, k = 1024, 1000
+    rng = np.random.default_rng(0)
+    means = rng.uniform(-1, 1, size=(k, d))
+    variances = np.where(np.arange(k) < 30, 50.0, 1.0)
+    wider = Clouds(means, np.ones(k), means, np.full(k, 10.0), variances)
+    divided = wide._divided(wider, means, rng)
+    assert k < len(divided) <= MAX_SIZE // (2 + d)
+
+
+def test_one_cluster_is_where_its_last_round_measured_it():
+    # The last round asks for the mean of everything: left out, the mean is that of the cells before, with more noise.
+    x = np.random.default_rng(0).normal(0.1, 0.2, size=(4000, 40)).clip(-1, 1)
+    model = PrivateKMeans(1, 1.0, (-1, 1), delta=1e-6, random_state=0, noise="simulated").fit(x)
+    last = model.transcript_.rounds[-1]
+    query = last.query
+    assert query.n_cells == 1
+    told = query.centers[0] + query.sums_of(last.noisy)[0] / last.noisy[0]
+    deviation = last.noise.deviation(float(last.scales[1])) / 4000
+    assert np.sqrt(np.mean((model.cluster_centers_[0] - told) ** 2)) < 1.5 * deviation
+
+
+def test_of_several_releases_the_one_that_tells_most_decides_in_any_order():
+    x, _ = blobs(5, 12, n=5000)
+    box = Box([0.0] * 12, [1.0] * 12)
+
+    def released(algorithm, epsilon, seed):
+        options = {"delta": 1e-6, "noise": "simulated", "random_state": seed}
+        return release(algorithm, x, domain=box, epsilon=epsilon, **options)
+
+    strong, weak = (released(AdaptiveKMeans(n_clusters=5), epsilon, 0) for epsilon in (5, 0.05))
+    lloyd = released(KMeans(n_clusters=5, n_rounds=8), 5, 1)
+
+    def multiple(*parts):
+        centers = refit(parts[0], infer(list(parts), random_state=0), random_state=0)
+        return loss(x, centers) / loss(x, refit(strong, infer(strong, random_state=0), random_state=0))
+
+    assert multiple(strong, weak) < 1.01
+    assert multiple(weak, strong) < 1.01
+    # Rounds without spreads, which clouds would leave out, are solved for where they tell more.
+    assert multiple(lloyd, weak) < 1.1

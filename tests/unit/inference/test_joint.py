@@ -98,7 +98,7 @@ def test_the_order_changes_only_the_randomness():
     evidence = [evidence_of(order) for order in (parts, parts[::-1])]
     assert {id(r) for r in evidence[0].rounds} == {id(r) for r in evidence[1].rounds}
     assert evidence[0].strength == pytest.approx(evidence[1].strength)
-    looks = [{id(r) for r in base_looks(e.rounds, 2)} for e in evidence]
+    looks = [{id(r) for r in base_looks([e.rounds], 2)} for e in evidence]
     assert looks[0] == looks[1]
 
 
@@ -127,14 +127,14 @@ def test_a_part_that_says_nothing_hardly_matters():
 def test_where_the_support_is_drawn_from():
     """Grids in few columns, marginals in more, and no look at all where only a wide grid is left beside sums."""
     few = evidence_of([released("grid"), released("marginals"), released("lloyd")]).rounds
-    assert [type(r.query) for r in base_looks(few, 2)] == [GridQuery]
-    assert [type(r.query) for r in base_looks(few, 4)] == [HistogramQuery]
+    assert [type(r.query) for r in base_looks([few], 2)] == [GridQuery]
+    assert [type(r.query) for r in base_looks([few], 4)] == [HistogramQuery]
     grid_and_sums = tuple(r for r in few if not isinstance(r.query, HistogramQuery))
-    assert base_looks(grid_and_sums, 4) == []
+    assert base_looks([grid_and_sums], 4) == []
     grid_alone = tuple(r for r in few if isinstance(r.query, GridQuery))
-    assert base_looks(grid_alone, 4) == list(grid_alone)
+    assert base_looks([grid_alone], 4) == list(grid_alone)
     marginals_alone = tuple(r for r in few if isinstance(r.query, HistogramQuery))
-    assert base_looks(marginals_alone, 2) == list(marginals_alone)
+    assert base_looks([marginals_alone], 2) == list(marginals_alone)
 
 
 def test_means_that_nobody_knows_are_not_drawn_around():

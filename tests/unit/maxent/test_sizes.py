@@ -109,12 +109,12 @@ def test_evidence_is_the_likelihood_with_a_cluster_over_that_without_it():
         counts[3] = count
         sizes = [50.0, 100.0]
         likelier = [np.exp((abs(count) - abs(count - size)) / 10.0) for size in sizes]
-        found = evidence_of([with_counts(grid, counts)], clusters)
+        found = evidence_of([with_counts(grid, counts)], clusters, [0, 1])
         # The box by the quartiles holds all points but the outermost ones of rounding: one record in a hundred.
         assert found[0] == pytest.approx(np.log(np.mean(likelier)), abs=0.15)
         assert found[1] == 0.0
         # Rounds add up.
-        assert evidence_of([with_counts(grid, counts)] * 3, clusters)[0] >= 3 * found[0] - 1e-9
+        assert evidence_of([with_counts(grid, counts)] * 3, clusters, [0, 1])[0] >= 3 * found[0] - 1e-9
 
 
 def test_noise_alone_seldom_makes_evidence_and_records_do():
@@ -126,7 +126,7 @@ def test_noise_alone_seldom_makes_evidence_and_records_do():
         exact = np.zeros(n_cells)
         exact[3] = records
         tables = (with_counts(grid, exact + rng.laplace(0.0, 10.0, n_cells)) for _ in range(2000))
-        return np.mean([evidence_of([table], clusters)[0] > np.log(20.0) for table in tables])
+        return np.mean([evidence_of([table], clusters, [0, 1])[0] > np.log(20.0) for table in tables])
 
     assert share(0.0) < 0.09
     # A planted cluster of six scales of noise is seen in 85 of 100: fewer than 80 % has a probability below 1e-8.
@@ -143,7 +143,7 @@ def test_many_cells_of_positive_noise_are_no_evidence():
         noisy = rng.laplace(0.0, 10.0, n_cells)
         mass = np.where(middles[:, 0] > -0.2, np.maximum(noisy, 0.0), 0.0)
         clusters = Clusters(np.array([[-0.9], [0.5]]), WeightedPoints(middles, mass))
-        found.append(evidence_of([with_counts(grid, noisy)], clusters)[1])
+        found.append(evidence_of([with_counts(grid, noisy)], clusters, [0, 1])[1])
         # What those cells hold, without the negative counts, would be evidence of a cluster each time.
         assert mass.sum() / 10.0 > np.log(n_cells)
     assert np.mean(np.array(found) > np.log(n_cells / 2)) <= 0.2

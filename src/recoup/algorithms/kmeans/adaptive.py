@@ -29,7 +29,7 @@ from recoup.maxent.sizes import without_doubtful_clusters
 from recoup.maxent.support import Measure, likely_counts, reachable_cells
 from recoup.queries.base import MAX_SIZE, Array, Query, check_size, of_kind
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery, HistogramQuery, Marginal
+from recoup.queries.counts import GridQuery, HistogramQuery, Marginal, as_grid
 from recoup.transcript.context import Context, Law, Request
 from recoup.transcript.round import Round
 
@@ -76,7 +76,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
 
     def next_request(self, context: Context, rounds: Rounds, rng: Rng) -> Request | None:
         """The next stage's query: total, glance, first look, counts, sums; none after the last."""
-        check_size(self.n_clusters * (1 + context.domain.n_columns))
+        check_size(self.n_clusters * (context.domain.n_columns + (2 if wide.is_wide(context) else 1)))
         if not rounds:  # what the smallest shares could not represent is refused before anything is spent
             context.weights([_COUNT_PART, 1 - _COUNT_PART])
             context.calibrated(TOTAL_SHARE)
@@ -155,8 +155,8 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         n_first = 1 if context.n_records is not None else 2
         # The plan must not change on the way, or its shares would not add up: later totals do not enter it.
         n = total_of(context, rounds[:n_first]) if rounds else float(context.n_records or 1)
-        # What was paid decides whether there was a glance, whatever that says of the number of records.
-        glanced = rounds[n_first - 1].share == _GLANCE_SHARE if len(rounds) >= n_first else None
+        # What was asked decides whether there was a glance, whatever that says of the number of records.
+        glanced = _is_glance(context, rounds[n_first - 1]) if len(rounds) >= n_first else None
         return plan_stages(context, self.n_clusters, n, glanced=glanced), n
 
     def _next_centers(self, rounds: Rounds, stages: Sequence[Stage], measure: Measure, rng: Rng) -> Array:
@@ -268,6 +268,13 @@ def _glance(context: Context) -> GridQuery:
     return GridQuery(sides=(_GLANCE_SIDES[d - 1],) * d)
 
 
+def _is_glance(context: Context, answered: Round) -> bool:
+    """Whether a round was a glance: by its cells, and, as a first look may have as many, by its small share."""
+    few = context.domain.n_columns <= _GRID_DIMENSIONS
+    grid = as_grid(answered.query) if few else None
+    return grid is not None and grid.sides == _glance(context).sides and answered.share <= _GLANCE_SHARE
+
+
 def _filled(context: Context, glance: Round, n: float) -> float:
     """The part of the bounds in a box around all large cells with records; all of it, where that misses many."""
     grid = of_kind(glance.query, GridQuery)
@@ -294,7 +301,7 @@ def _finer_where_records_are(context: Context, glance: Round, n: float, share: F
     noises = likely_counts(context.domain, grid, glance.noisy, n)[reachable] * context.effective_epsilon(float(share))
     sides = np.ones(len(middles), dtype=np.int64)
     while (noises > 0).any():
-        sides = np.maximum(np.round((noises / 10) ** (2 / (2 + d))), 1).astype(np.int64)
+        sides = np.clip(np.round((noises / 10) ** (2 / (2 + d))), 1, _MAX_CLOSER_CELLS).astype(np.int64)
         if (sides**d).sum() <= max(_MAX_CLOSER_CELLS, len(sides)):
             break
         noises *= 0.9

@@ -19,13 +19,14 @@ from scipy.spatial.distance import cdist
 from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of, whole_fields
 from recoup.domain import Domain, unclipped_points, uniform_points
 from recoup.errors import Argument, ParameterError
-from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
+from recoup.kernels.weighted_kmeans import Clustering, weighted_inertia, weighted_kmeans
 from recoup.maxent.consistency import noisy_means_of
 from recoup.maxent.sizes import sums_by_cell, without_doubtful_clusters
 from recoup.queries.base import MAX_SIZE, Array, check_size
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context, Request
 
+_OF_ANOTHER = 0.5  # of the loss: clusters so much better are not those of these cells
 _CLEARLY_BETTER = 0.99
 _TRIES = 100
 _BISECTIONS = 20
@@ -66,11 +67,15 @@ class ClusteringAlgorithm(Algorithm):
         """
         wanted = self.n_clusters if n_clusters is None else n_clusters
         asked = as_cells(rounds[-1].query if rounds else None, "relative")
-        if asked is not None and asked.squares and wanted == self.n_clusters:
-            # In many columns the means of these cells are all that is known: points inside them are only drawn.
-            return context.domain.clip(_clusters_of_cells(asked, points, weights, wanted, rng))
         n_restarts = self.refit_restarts if n_restarts is None else n_restarts
         n_restarts = max(_FEWEST_RESTARTS, min(n_restarts, _MOST_WORK // (points.size * wanted)))
+        if asked is not None and asked.squares and wanted == self.n_clusters:
+            # In many columns the means of these cells are all that is known: points inside them are only drawn. Unless
+            # it is another release that they are drawn from, which knows more.
+            measured_means = _clusters_of_cells(asked, points, weights, wanted, rng)
+            other = weighted_kmeans(points, weights, wanted, n_restarts=n_restarts, rng=rng)
+            own = weighted_inertia(points, weights, measured_means)
+            return context.domain.clip(other.centers if other.inertia < _OF_ANOTHER * own else measured_means)
         if not keep_all:
             weights = without_doubtful_clusters(rounds, points, weights, wanted, rng)
         best = weighted_kmeans(points, weights, wanted, n_restarts=n_restarts, rng=rng)

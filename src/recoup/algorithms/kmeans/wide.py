@@ -30,6 +30,7 @@ _MANY_COLUMNS = {"gaussian": 10, "laplace": 32}  # above: Laplace noise of sums 
 _MOST_CELLS, _CELLS_PER_CLUSTER, _SUMS_PER_CLUSTER = 4096, 24, 3
 # N epsilon / (K sqrt(d)) from which on there is a second round with sums before centres settle, and a second after.
 _SEARCHED, _SETTLED = 30.0, 300.0
+_ADVISED = 16  # columns, beyond which pure epsilon is advised against
 _SMALL_DELTA, _USUAL_ROUNDS = Fraction(1, 10**6), 5  # of the comparison with Gaussian noise
 _OCCUPIED = 3.0  # deviations of its noise that the count of a cell must have to be asked for sums
 _RESTARTS = 40
@@ -44,9 +45,10 @@ def is_wide(context: Context) -> bool:
 
 def advice(context: Context) -> str | None:
     """Why to allow a delta, where there are many columns and none is allowed."""
-    if context.mechanism != "laplace" or not is_wide(context):
+    d = context.domain.n_columns
+    if context.mechanism != "laplace" or d <= _ADVISED:
         return None
-    d, delta = context.domain.n_columns, min(max(_SMALL_DELTA, context.delta), Fraction(1, 100))
+    delta = min(max(_SMALL_DELTA, context.delta), Fraction(1, 100))
     allowed = replace(context, delta=delta, mechanism="gaussian")
     # Of a sum over a cell: Laplace noise is for its L1 norm, some sqrt(2 d / pi) of the L2 norm, and grows with the
     # number of rounds instead of its square root.
@@ -56,7 +58,7 @@ def advice(context: Context) -> str | None:
     return (
         f"{d} columns with pure epsilon: the noise of every mean grows with their number. Gaussian noise, which needs "
         f"a delta above 0 (far below one over the number of records, such as {float(delta):g}), grows with its square "
-        f"root only, and would be some {ratio:.0f} times smaller here. Nothing has been spent yet."
+        f"root only: that of a cell's mean would be some {ratio:.0f} times smaller here."
     )
 
 
@@ -82,7 +84,7 @@ def rounds_with_sums(context: Context, n_clusters: int, n: float) -> list[tuple[
 def next_centers(rounds: Rounds, clouds: Clouds, n_cells: int, n_clusters: int, rng: Rng) -> Array:
     """Centres of the cells of the next round: directions first, then those that hold records, at last the clusters."""
     query = as_cells(rounds[-1].query)
-    if query is None or query.n_cells == 1:
+    if query is None or (query.n_cells == 1 and query.sums == "none"):
         return _directions(clouds, n_cells, rng)
     counts, deviation = rounds[-1].noisy[: query.n_cells], rounds[-1].noise.deviation(float(rounds[-1].scales[0]))
     places = query.centers if query.sums == "none" else clouds.means
@@ -104,6 +106,8 @@ def _divided(clouds: Clouds, centers: Array, rng: Rng) -> Array:
     sizes = np.asarray(np.bincount(owners, clouds.sizes, minlength=k), dtype=np.float64)
     variances = np.bincount(owners, clouds.sizes * clouds.variances, minlength=k) / np.maximum(sizes, 1e-12)
     wide = variances > _WIDE * weighted_quantile(variances, sizes, 0.5)
+    most = (MAX_SIZE // (2 + centers.shape[1]) - k) // (_PARTS - 1)
+    wide &= np.argsort(np.argsort(-sizes * variances * wide, kind="stable"), kind="stable") < most
     parts = [_parts(centers[cell], float(variances[cell]), _PARTS, rng) for cell in np.flatnonzero(wide)]
     return np.concatenate([centers[~wide], *parts])
 

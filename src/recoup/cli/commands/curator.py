@@ -272,13 +272,14 @@ def plan(
 
 def _needed(excess: float, clusters: int, context: Context) -> dict[str, float]:
     from recoup.algorithms.kmeans import wide
-    from recoup.planner import LEAST_EXCESS, epsilon_for, records_for
+    from recoup.planner import LEAST_EXCESS, MEASURED_CLUSTERS, MEASURED_COLUMNS, epsilon_for, records_for
 
     if not LEAST_EXCESS <= excess < 10:
         least = f"and at least {LEAST_EXCESS:g}, as less cannot be told in advance"
         raise ParameterError(f"--excess {excess:g}: give a part of the non-private loss, such as 0.05, {least}.")
-    if wide.is_wide(context):
-        raise ParameterError("--excess: in many columns it is not told which epsilon or N reaches it; compare plans.")
+    if wide.is_wide(context) or context.domain.n_columns > MEASURED_COLUMNS[1] or clusters > MEASURED_CLUSTERS[1]:
+        limit = f"more than {MEASURED_COLUMNS[1]} columns or {MEASURED_CLUSTERS[1]} clusters, or in many with a delta"
+        raise ParameterError(f"--excess: with {limit}, it is not told which epsilon or N reaches it; compare plans.")
     shape = {"n_clusters": clusters, "n_columns": context.domain.n_columns}
     n_records: float = ceil(records_for(excess=excess, epsilon=context.effective_epsilon(), **shape))
     needed = {"records_needed": n_records}
@@ -300,7 +301,8 @@ def _show_plan(planned: Plan) -> None:
     for note in planned.notes:
         out.say(note)
     if planned.relative_sums:
-        out.say("Sums are relative to their cell: their noise is the scale times the cell's radius.")
+        norm = "L1" if pure else "L2"
+        out.say(f"Sums are relative to their cell: their noise is the scale times the cell's {norm} radius.")
         # Where what to expect is not known, a note said why.
         if planned.relative_excess is not None:
             from recoup.planner import LEAST_EXCESS
@@ -309,7 +311,7 @@ def _show_plan(planned: Plan) -> None:
             size = f"less than {100 * LEAST_EXCESS:g}%" if least else f"about {100 * planned.relative_excess:.2g}%"
             out.say(
                 f"Expected: a within-cluster sum of squares {size} above non-private k-means"
-                f"{'' if least else ', within a factor of three'} (right for nine of ten tables that were measured)."
+                f"{'' if least else ', within a factor of three'} (right for {_measured(context)})."
             )
         return
     if planned.expected_displacement is None or planned.expected_excess is None:
@@ -328,12 +330,18 @@ def _show_plan(planned: Plan) -> None:
         out.say(f"The rule of Su et al. would take {out.counted(planned.suggested_rounds, 'round')} here (--rounds).")
 
 
+def _measured(context: Context) -> str:
+    from recoup.algorithms.kmeans import wide
+
+    return "eleven of eleven settings" if wide.is_wide(context) else "nine of ten tables that were measured"
+
+
 def _plan_json(planned: Plan) -> dict[str, Any]:
     context = planned.context
     return {
         "algorithm": planned.algorithm,
         "epsilon": float(planned.epsilon),
-        "delta": float(context.delta),
+        "delta": float(context.delta) if context.mechanism == "gaussian" else 0.0,
         "mechanism": context.mechanism,
         "domain": context.domain.kind,
         "n_records": context.n_records,
