@@ -204,7 +204,7 @@ def test_after_kill_9_the_rest_is_done_and_nothing_finished_is_repeated(tmp_path
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     workers = {int(pid) for *_, pid in calls(tmp_path)}
-    assert len(workers) == 2
+    assert 1 <= len(workers) <= 2  # a busy machine may start the second when all is done
     assert process.pid not in workers
     wait_for_the_end_of(workers)
     assert len(finished_runs(tmp_path / "out")) >= 3  # all but the two at work
