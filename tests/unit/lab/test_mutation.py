@@ -108,11 +108,11 @@ def test_a_strong_test_kills_and_a_weak_one_does_not(tmp_path):
         "tests = ['tests/test_code.py']\n"
         "lines = in_fork(lambda: looked_at(['src/tiny/code.py'], tests, ['test_none']), 60)[1]['lines']\n"
         "control = in_fork(lambda: timed(tests, ['test_none']), 60)[1]\n"
-        "found = {test: [in_fork(lambda: tried('src/tiny/code.py', i, [f'tests/test_code.py::test_{test}']), 20)\n"
+        "found = {test: [in_fork(lambda: tried('src/tiny/code.py', i, [f'tests/test_code.py::test_{test}']), 120)\n"
         "                for i in (0, 3)] for test in ('weak', 'strong')}\n"
         "hanging = in_fork(lambda: tried('src/tiny/code.py', 4, ['tests/test_code.py::test_hangs']), 2)\n"
-        "package = in_fork(lambda: tried('src/tiny/__init__.py', 0, ['tests/test_code.py::test_package']), 20)\n"
-        "died = in_fork(lambda: __import__('os')._exit(3), 20)\n"
+        "package = in_fork(lambda: tried('src/tiny/__init__.py', 0, ['tests/test_code.py::test_package']), 120)\n"
+        "died = in_fork(lambda: __import__('os')._exit(3), 120)\n"
         "print(json.dumps([lines, control, found, hanging, package, died]))\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
