@@ -16,6 +16,7 @@ import json
 import logging
 from collections import Counter
 from fractions import Fraction
+from functools import partial, reduce
 from math import exp, log, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,32 +61,20 @@ def sequence(rng: np.random.Generator) -> Sequence:
 
 def continuous(ratios: tuple[float, ...], delta: Fraction, step: float, pessimistic: bool) -> float:
     """The epsilon of Gaussian noise by dp-accounting."""
-    composed = None
-    for ratio in ratios:
-        one = losses.from_gaussian_mechanism(
-            1.0 / ratio,
-            pessimistic_estimate=pessimistic,
-            value_discretization_interval=step,
-            use_connect_dots=pessimistic,
-        )
-        composed = one if composed is None else composed.compose(one)
-    assert composed is not None
-    return float(composed.get_epsilon_for_delta(float(delta)))
+    options = {"pessimistic_estimate": pessimistic, "use_connect_dots": pessimistic}
+    of_ratio = partial(losses.from_gaussian_mechanism, value_discretization_interval=step, **options)
+    return _epsilon_of_all([of_ratio(1.0 / ratio) for ratio in ratios], delta)
 
 
 def discrete(ratios: tuple[float, ...], delta: Fraction, step: float, steps_apart: int) -> float:
     """The epsilon of discrete Gaussian noise by dp-accounting, optimistic, of neighbours some integers apart."""
-    composed = None
-    for ratio in ratios:
-        one = losses.from_discrete_gaussian_mechanism(
-            steps_apart / ratio,
-            sensitivity=steps_apart,
-            pessimistic_estimate=_OPTIMISTIC,
-            value_discretization_interval=step,
-        )
-        composed = one if composed is None else composed.compose(one)
-    assert composed is not None
-    return float(composed.get_epsilon_for_delta(float(delta)))
+    options = {"sensitivity": steps_apart, "pessimistic_estimate": _OPTIMISTIC}
+    of_ratio = partial(losses.from_discrete_gaussian_mechanism, value_discretization_interval=step, **options)
+    return _epsilon_of_all([of_ratio(steps_apart / ratio) for ratio in ratios], delta)
+
+
+def _epsilon_of_all(rounds: list[Any], delta: Fraction) -> float:
+    return float(reduce(lambda composed, one: composed.compose(one), rounds).get_epsilon_for_delta(float(delta)))
 
 
 def with_slack(ratios: tuple[float, ...], spent: float, delta: Fraction, steps_apart: int) -> float:

@@ -89,7 +89,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         if stage.kind == "glance":
             return stage.request(_glance(context))
         if stage.kind == "first look":
-            glance = rounds[-1] if len(rounds) and stages[len(rounds) - 1].kind == "glance" else None
+            glance = rounds[-1] if rounds and stages[len(rounds) - 1].kind == "glance" else None
             if glance is not None and _filled(context, glance, n) <= 0.5**context.domain.n_columns:
                 return stage.request(_finer_where_records_are(context, glance, n, stage.share))
             return stage.request(_first_look(context, self.n_clusters, n, stage.share))
