@@ -254,6 +254,22 @@ def test_a_release_that_was_begun_goes_on_with_its_own_noise(tmp_path):
         release(algorithm, x, **(terms | {"delta": 1e-7}), resume=True)
 
 
+def test_a_release_with_laplace_noise_goes_on_though_its_ledger_has_paid_for_gaussian_noise_since(tmp_path):
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(n_finished):
+        raise Interrupted
+
+    ledger, x = Ledger.in_memory(epsilon=20, delta=1e-6), np.random.default_rng(0).uniform(size=(300, 4))
+    algorithm, terms = AdaptiveKMeans(n_clusters=2), {"delta": 1e-6, "noise": "simulated", "ledger": ledger}
+    few = {"domain": Box([0, 0], [1, 1]), "epsilon": 0.1, "path": tmp_path / "t.json"}
+    with pytest.raises(Interrupted):
+        release(algorithm, x[:, :2], **few, **terms, on_round=interrupt)
+    release(algorithm, x, domain=Box([0] * 4, [1] * 4), epsilon=0.1, **terms)
+    assert release(algorithm, x[:, :2], **few, **terms, resume=True).context.mechanism == "laplace"
+
+
 def test_a_ledger_with_gaussian_rounds_keeps_to_them():
     # Laplace noise beside them would cost far more than its epsilon.
     ledger = Ledger.in_memory(epsilon=1, delta=1e-6)

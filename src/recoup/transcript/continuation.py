@@ -49,8 +49,9 @@ def continued(
         old = replace(old, context=replace(old.context, csv_dialect="lines"))
     # What was begun by an earlier version goes on to be added up as it was.
     fresh = replace(fresh, context=replace(fresh.context, accounting=old.context.accounting))
-    if allowed_delta and old.context.mechanism == "gaussian":
-        fresh = replace(fresh, context=replace(fresh.context, mechanism="gaussian", delta=allowed_delta))
+    if allowed_delta:
+        law, delta = old.context.mechanism, allowed_delta if old.context.mechanism == "gaussian" else Fraction(0)
+        fresh = replace(fresh, context=replace(fresh.context, mechanism=law, delta=delta))
     same = (
         old.context.to_json() == fresh.context.to_json()
         and old.algorithm == fresh.algorithm
