@@ -199,8 +199,9 @@ def rivals(
     path = folder / "rivals.jsonl"
     forget(path, _words(again))
     prices = [as_fraction(word, "epsilon") for word in _words(epsilons)]
+    known = [] if docs is None else page.outcomes(page.read(docs), tables)
     try:
-        found = run_missing(path, tables, prices, seeds, environments, lambda run: out.say(run.in_words()))
+        found = run_missing(path, tables, prices, seeds, environments, lambda run: out.say(run.in_words()), known)
     finally:
         for environment in environments.values():
             environment.close()

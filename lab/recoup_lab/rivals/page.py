@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,6 +61,32 @@ def write(folder: Path, outcomes: Sequence[Outcome], sets: Sequence[LoadedSet]) 
 def read(folder: Path) -> Any:
     """What `write` kept in a folder of pages."""
     return read_json(folder / "data" / DATA, "recoup experiment rivals")
+
+
+def outcomes(data: Any, sets: Sequence[LoadedSet]) -> list[Outcome]:
+    """The runs behind what `read` gave, of sets that have the same size still: a comparison goes on from its page."""
+    found: list[Outcome] = []
+    if data is None:
+        return found
+    sizes = {entry["name"]: (entry["n"], entry["d"], entry["k"]) for entry in data["sets"]}
+    same = {s.name: s.digest for s in sets if sizes.get(s.name) == (*s.rows.shape, s.n_clusters)}
+    for cell in data["cells"]:
+        if cell["set"] not in same:
+            continue
+        run = Outcome(
+            set=cell["set"],
+            digest=same[cell["set"]],
+            contestant=cell["contestant"],
+            epsilon=cell["epsilon"],
+            seed=len(cell["seeds"]),
+            why=cell["why"],
+        )
+        for k, seed in enumerate(cell["seeds"]):
+            distance = cell["marginals"][k] if cell["marginals"] else None
+            score, seconds = cell["wcss"][k], cell["seconds"][k]
+            found.append(replace(run, seed=seed, wcss=score, seconds=seconds, marginals=distance, why=None))
+        found += [run] if cell["why"] else []
+    return found
 
 
 def _cells(outcomes: Sequence[Outcome], sets: Sequence[LoadedSet]) -> list[dict[str, Any]]:

@@ -99,6 +99,7 @@ def run_missing(
     n_seeds: int,
     environments: Mapping[Environment, Foreign],
     on_run: Callable[[Outcome], None] = lambda _: None,
+    known: Sequence[Outcome] = (),
 ) -> list[Outcome]:
     """Run what a file lacks; returns all of it.
 
@@ -109,14 +110,14 @@ def run_missing(
         n_seeds: from 0.
         environments: those that are there; contestants of others do not take part.
         on_run: called after each run.
+        known: runs to begin with where there is no file yet.
     """
     present = [c for c in CONTESTANTS.values() if c.environment is None or c.environment in environments]
     # What is quick first, then the defaults: whatever is stopped half-way holds something of every set.
     present.sort(key=lambda contestant: (contestant.family is not None, not contestant.name.endswith(DEFAULT)))
     with exclusive(path):
-        outcomes = read(path)
-        if path.exists():
-            write_whole(path, "".join(_line(outcome) for outcome in outcomes))  # without half a line
+        outcomes = read(path) if path.exists() else list(known)
+        write_whole(path, "".join(_line(outcome) for outcome in outcomes))  # without half a line
         for epsilon in epsilons:
             for seed in range(n_seeds):
                 for contestant in present:

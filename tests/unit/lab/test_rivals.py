@@ -81,6 +81,23 @@ def test_a_page_of_partial_results_says_how_many_seeds_and_who_wins(tmp_path):
     assert text.endswith(f"{end}\n")
 
 
+def test_a_comparison_goes_on_from_its_page_alone(tmp_path, monkeypatch):
+    page.write(tmp_path, outcomes(), [TINY])
+    kept = page.read(tmp_path)
+    known = page.outcomes(kept, [TINY])
+    page.write(tmp_path, known, [TINY])
+    assert page.read(tmp_path) == kept
+    calls = []
+    monkeypatch.setattr(runs, "CONTESTANTS", answering(calls))
+    found = runs.run_missing(tmp_path / "r.jsonl", [TINY], [Fraction(1)], 5, {}, known=known)
+    assert (f"aim-{DEFAULT}", 1, 4) in calls
+    assert (f"aim-{DEFAULT}", 1, 3) not in calls
+    # Once there is a file, it alone says what has run.
+    assert runs.run_missing(tmp_path / "r.jsonl", [TINY], [Fraction(1)], 5, {}, known=known[:1]) == found
+    # A set that changed its size begins anew; so does one without a page.
+    assert page.outcomes(kept, [replace(TINY, n_clusters=3)]) == page.outcomes(None, [TINY]) == []
+
+
 def test_one_seed_shows_no_clear_difference(tmp_path):
     page.write(tmp_path, [run for run in outcomes() if run.seed == 0], [TINY])
     assert "Recoup 1.500, not clear)" in (tmp_path / "comparison.md").read_text(encoding="utf-8")
