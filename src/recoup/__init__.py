@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from recoup.inference.inferred import InferredDataset, refit
     from recoup.privacy.ledger import Ledger
     from recoup.privacy.statement import PrivacyStatement
+    from recoup.schema import Category, Number, Schema
     from recoup.transcript.round import Round
     from recoup.transcript.transcript import Transcript
 
@@ -51,6 +52,7 @@ _HOMES = {
         "inference.inferred": "InferredDataset refit",
         "privacy.ledger": "Ledger",
         "privacy.statement": "PrivacyStatement",
+        "schema": "Category Number Schema",
         "transcript.round": "Round",
         "transcript.transcript": "Transcript",
     }.items()
@@ -60,6 +62,7 @@ _HOMES = {
 __all__ = [
     "AdaptiveKMeans",
     "Box",
+    "Category",
     "CovariancePCA",
     "GaussianMixture",
     "GridKMeans",
@@ -70,6 +73,7 @@ __all__ = [
     "L2Ball",
     "Ledger",
     "LogisticRegression",
+    "Number",
     "PowerPCA",
     "PrivacyStatement",
     "PrivateGaussianMixture",
@@ -77,6 +81,7 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivatePCA",
     "Round",
+    "Schema",
     "Transcript",
     "__version__",
     "infer",

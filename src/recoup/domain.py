@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recoup.errors import BoundsError, MissingBoundsError, TranscriptFormatError
+from recoup.errors import BoundsError, MissingBoundsError
 from recoup.kernels import ALREADY, GRID, INSIDE
 
 Array = NDArray[np.float64]
@@ -90,12 +90,35 @@ class Domain(ABC):
     def sum_bound(self, norm: int) -> float:
         """How far one record can move a vector sum of records, in the L1 (1) or L2 (2) norm."""
 
+    @property
+    def has_grid(self) -> bool:
+        """Whether every coordinate is a number from -1 to 1, so that a grid over all of them makes sense."""
+        return True
+
+    @property
+    def n_declared(self) -> int:
+        """The number of columns of a table that are read."""
+        return self.n_columns
+
+    @property
+    def table_columns(self) -> tuple[str, ...] | None:
+        """The columns of a table that are read, if they have names."""
+        return self.columns
+
+    def records_like(self, unit: Array, rng: np.random.Generator) -> Array:
+        """Points that records can have, near these."""
+        return unit
+
+    def ends(self) -> tuple[Array, Array]:
+        """The least and the largest value of each coordinate."""
+        return np.full(self.n_columns, -1.0), np.ones(self.n_columns)
+
     def shape(self) -> tuple[int, float]:
         """The domain as the kernels take it: 0 box, 1 L1 ball, 2 L2 ball; and the radius."""
         return {"box": 0, "l1": 1, "l2": 2}[self.kind], self._radius()
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value that `domain_from_json` reads back."""
+        """A JSON value that `recoup.mixed.domain_from_json` reads back."""
         value: dict[str, Any] = {"type": self.kind, "low": list(self.low), "high": list(self.high)}
         if self.columns is not None:
             value["columns"] = list(self.columns)
@@ -150,7 +173,7 @@ class _Ball(Domain):
         return self.radius
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value that `domain_from_json` reads back."""
+        """A JSON value that `recoup.mixed.domain_from_json` reads back."""
         return Domain.to_json(self) | {"radius": self.radius}
 
 
@@ -252,30 +275,6 @@ _NO_BOUNDS = (
 DOMAINS: dict[str, type[Box] | type[L1Ball] | type[L2Ball]] = {"box": Box, "l1": L1Ball, "l2": L2Ball}
 
 
-def domain_from_json(value: object) -> Box | L1Ball | L2Ball:
-    """Read a domain back from its JSON value, by a closed registry of kinds."""
-    if not isinstance(value, Mapping) or value.get("type") not in DOMAINS:
-        raise TranscriptFormatError(f"unknown domain; known are {', '.join(DOMAINS)}.")
-    known = {"type", "low", "high", "columns"} | ({"radius"} if value["type"] != "box" else set())
-    if not known >= set(value):
-        raise TranscriptFormatError(f"a domain holds unknown fields: {sorted(set(value) - known)}.")
-    columns = value.get("columns")
-    if columns is not None and not (isinstance(columns, list) and all(isinstance(c, str) for c in columns)):
-        raise TranscriptFormatError("a domain's columns must be a list of names.")
-    arguments = {name: value[name] for name in ("low", "high", "radius") if name in value}
-    if not {"low", "high"} <= set(arguments) or not all(map(_numbers, arguments.values())):
-        raise TranscriptFormatError("a domain's low, high and radius must be numbers.")
-    try:
-        return DOMAINS[value["type"]](**arguments, columns=None if columns is None else tuple(columns))
-    except BoundsError as error:
-        raise TranscriptFormatError(f"the domain cannot be used: {error}") from None
-
-
-def _numbers(value: object) -> bool:
-    items = value if isinstance(value, list) else [value]
-    return all(isinstance(item, int | float) and not isinstance(item, bool) for item in items)
-
-
 def declared_bounds(
     bounds: object, n_columns: int | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[str, ...] | None]:
@@ -320,7 +319,7 @@ def _pair(value: Any, what: str) -> tuple[Any, Any]:
     return value[0], value[1]
 
 
-__all__ = ["DOMAINS", "Box", "Domain", "L1Ball", "L2Ball", "declared_bounds", "declared_width", "domain_from_json"]
+__all__ = ["DOMAINS", "Box", "Domain", "L1Ball", "L2Ball", "declared_bounds", "declared_width"]
 
 
 def uniform_points(domain: Domain, n: int, rng: np.random.Generator) -> Array:
@@ -331,9 +330,9 @@ def uniform_points(domain: Domain, n: int, rng: np.random.Generator) -> Array:
 def unclipped_points(domain: Domain, n: int, rng: np.random.Generator) -> Array:
     """Uniform points that rounding may leave outside of a ball by an ulp."""
     d = domain.n_columns
-    if domain.kind == "box":
-        return rng.uniform(-1.0, 1.0, size=(n, d))
-    _, radius = domain.shape()
+    kind, radius = domain.shape()
+    if kind == 0:
+        return domain.records_like(rng.uniform(*domain.ends(), size=(n, d)), rng)
     if domain.kind == "l1":
         sides = rng.standard_exponential((n, d + 1))
         signs = 2.0 * rng.integers(0, 2, size=(n, d)) - 1.0

@@ -8,8 +8,9 @@ from cases import domains
 from naive import project
 
 from recoup.curator.source import fixed_records
-from recoup.domain import Box, L1Ball, L2Ball, declared_bounds, declared_width, domain_from_json, uniform_points
+from recoup.domain import Box, L1Ball, L2Ball, declared_bounds, declared_width, uniform_points
 from recoup.errors import BoundsError, MissingBoundsError, TranscriptFormatError
+from recoup.mixed import domain_from_json
 
 
 def test_box_maps_bounds_to_the_unit_box_and_back():

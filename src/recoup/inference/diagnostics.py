@@ -21,7 +21,7 @@ from recoup.domain import Domain
 from recoup.maxent.sizes import Clusters, WeightedPoints, sums_by_cell
 from recoup.queries.base import Array, Integers
 from recoup.queries.cells import VoronoiQuery, as_cells
-from recoup.queries.counts import Marginal, as_grid, marginals_of
+from recoup.queries.counts import Categories, Marginal, as_grid, marginals_of
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
@@ -170,8 +170,8 @@ def misfits_of(context: Context, number: int, answered: Round, expected: Array, 
         for marginal in marginals:
             rows = slice(start, start + marginal.size)
             start += marginal.size
-            if len(marginal.columns) == 1:
-                yield _of_histogram(number, answered, marginal, residuals[rows], answered.scales[rows], clusters)
+            if isinstance(marginal, Categories) or len(marginal.columns) == 1:
+                yield from _of_histogram(number, answered, marginal, residuals[rows], answered.scales[rows], clusters)
     else:
         yield from _of_blocks(context, number, answered, residuals)
 
@@ -221,19 +221,25 @@ def _of_means(
 
 
 def _of_histogram(
-    number: int, answered: Round, marginal: Marginal, residuals: Array, scales: Array, clusters: Clusters
-) -> Misfit:
-    """How far the mean of a column lies from what the counts of its bins say."""
-    (column,) = marginal.columns
-    x, weights = clusters.points[:, column], clusters.weights
+    number: int,
+    answered: Round,
+    marginal: Marginal | Categories,
+    residuals: Array,
+    scales: Array,
+    clusters: Clusters,
+) -> Iterator[Misfit]:
+    """How far the mean of a column, or the share of each category, lies from what the counts of its bins say."""
+    weights, middles = clusters.weights, marginal.centers()
     total = max(float(weights.sum()), 1e-12)
-    mean = float(weights @ x) / total
-    offsets = marginal.centers()[:, 0] - mean
-    shift = float(residuals @ offsets) / total
-    values, widths = (residuals * offsets)[:, None], np.maximum(np.abs(offsets) * scales, 1e-300)[:, None]
-    log_probability = float(log_probability_of_sum(values, widths, answered.mechanism)[0])
-    importance = float(abs(shift) / _shift_that_matters(weights @ (x - mean) ** 2 / total))
-    return Misfit("column", number, "count", column, None, mean + shift, mean, log_probability, importance)
+    for place, column in enumerate(marginal.columns):
+        x = clusters.points[:, column]
+        mean = float(weights @ x) / total
+        offsets = middles[:, place] - mean
+        shift = float(residuals @ offsets) / total
+        values, widths = (residuals * offsets)[:, None], np.maximum(np.abs(offsets) * scales, 1e-300)[:, None]
+        log_probability = float(log_probability_of_sum(values, widths, answered.mechanism)[0])
+        importance = float(abs(shift) / _shift_that_matters(weights @ (x - mean) ** 2 / total))
+        yield Misfit("column", number, "count", column, None, mean + shift, mean, log_probability, importance)
 
 
 def _shift_that_matters(variance: Array) -> Array:

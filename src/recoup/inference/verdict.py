@@ -147,9 +147,7 @@ def _reason(domain: Domain, place: str, misfits: Sequence[Misfit]) -> Reason:
     worst, clusters = misfits[0], _numbers(misfit.cluster for misfit in misfits)
     measured, inferred = worst.measured, worst.inferred
     if worst.column is not None:
-        low, high = domain.low[worst.column], domain.high[worst.column]
-        in_units = (low + 0.5 * (value + 1.0) * (high - low) for value in (measured, inferred))
-        measured, inferred = (float(np.clip(value, low, high)) for value in in_units)
+        measured, inferred = (_in_units(domain, worst.column, value) for value in (measured, inferred))
         where = "" if worst.cluster is None else f" in {named(place, [worst.cluster])}"
         others = [k for k in clusters if k != worst.cluster]
         also = f", and are off in {named(place, others)} too" if others else ""
@@ -164,6 +162,12 @@ def _reason(domain: Domain, place: str, misfits: Sequence[Misfit]) -> Reason:
     log10 = worst.log_probability / float(np.log(10.0))
     numbers = {"round": float(worst.round + 1), "measured": measured, "inferred": inferred, "log10_chance": log10}
     return _about(domain, misfits, worst.kind, sentence, numbers | {"importance": worst.importance})
+
+
+def _in_units(domain: Domain, column: int, value: float) -> float:
+    point = np.zeros(domain.n_columns)
+    point[column] = value
+    return float(domain.from_unit(point)[column])
 
 
 def notes_of(domain: Domain, misfits: Sequence[Misfit], *, foreseen: bool = True) -> Iterator[Reason]:

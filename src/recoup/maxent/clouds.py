@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from recoup._random import Rng
+from recoup.domain import Domain
 from recoup.maxent.consistency import Rounds
-from recoup.maxent.correction import expected_error
+from recoup.maxent.correction import drawn_to_ends, expected_error
 from recoup.maxent.sizes import sums_by_cell
 from recoup.maxent.support import from_first_look
 from recoup.queries.base import Array, Integers
@@ -127,7 +128,8 @@ def _moved(
         offsets = points - query.centers[cells]
         reach = np.abs(offsets).sum(axis=1) if query.norm == 1 else np.sqrt((offsets**2).sum(axis=1))
         kept = by_cell(np.minimum(1.0, radii[cells] / np.maximum(reach, _NEVER))[:, None])
-        points = context.domain.clip(points + ((wanted - by_cell(query.values(points, cells))) / kept)[cells])
+        shifts = (wanted - by_cell(query.values(points, cells))) / kept
+        points = _shifted(context.domain, points, cells, by_cell(points), shifts)
         if not drawn_anew:
             points = _confined(query, points, cells, by_cell(points))
     middle = by_cell(points)
@@ -146,9 +148,19 @@ def _moved(
     for _ in range(_PASSES):  # clipped at the ends of a column, a cloud has another mean
         drawn = context.domain.clip(drawn)
         n_drawn = np.maximum(np.bincount(owners, minlength=k), 1)[:, None]
-        drawn = drawn + (middle - sums_by_cell(owners, np.ones(len(owners)), drawn, k) / n_drawn)[owners]
+        means = sums_by_cell(owners, np.ones(len(owners)), drawn, k) / n_drawn
+        drawn = _shifted(context.domain, drawn, owners, means, middle - means, clip=False)
     new = (sizes / np.maximum(np.bincount(owners, minlength=k), 1))[owners]
     return Clouds(context.domain.clip(drawn), new * (total / max(float(new.sum()), _NEVER)), middle, sizes, variances)
+
+
+def _shifted(
+    domain: Domain, points: Array, cells: Integers, means: Array, shifts: Array, *, clip: bool = True
+) -> Array:
+    """Shift the mean of each cell's points: all alike, or where they are at the ends of categories, by their shares."""
+    if not domain.has_grid:
+        return drawn_to_ends(domain, points, cells, means, shifts)
+    return domain.clip(points + shifts[cells]) if clip else points + shifts[cells]
 
 
 def _variances(

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import erfcx, expit, log_ndtr
 
+from recoup.domain import Domain
 from recoup.maxent.consistency import Rounds
 from recoup.maxent.sizes import WeightedPoints, sums_by_cell
-from recoup.queries.base import Array, of_kind
+from recoup.queries.base import Array, Integers, of_kind
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round
@@ -174,14 +175,20 @@ def _resized(query: VoronoiQuery, points: Array, weights: Array, sizes: Array) -
 
 
 def _shifted(context: Context, query: VoronoiQuery, points: Array, weights: Array, shifts: Array) -> Array:
-    """Draw the points of each cell towards the end of a column's range that lies in the direction of its shift.
-
-    In proportion to how far they are from it: none leaves the range, and those near the end crowd there as a spike.
-    """
+    """Shift the mean of each cell's points, column by column."""
     k = len(shifts)
     cells = query.cells(points)
     sizes = np.maximum(np.bincount(cells, weights, minlength=k), _SMALLEST_ROOM)
     means = sums_by_cell(cells, weights, points, k) / sizes[:, None]
-    ends = np.sign(shifts)
+    return drawn_to_ends(context.domain, points, cells, means, shifts)
+
+
+def drawn_to_ends(domain: Domain, points: Array, cells: Integers, means: Array, shifts: Array) -> Array:
+    """Draw the points of each cell towards the end of a column's range that lies in the direction of its shift.
+
+    In proportion to how far they are from it: none leaves the range, and those near the end crowd there as a spike.
+    """
+    lowest, highest = domain.ends()
+    ends = np.where(shifts > 0.0, highest, np.where(shifts < 0.0, lowest, 0.0))
     part = np.minimum(np.abs(shifts) / np.maximum(np.abs(ends - means), _SMALLEST_ROOM), 1.0)
-    return context.domain.clip(points + part[cells] * (ends[cells] - points))
+    return domain.clip(points + part[cells] * (ends[cells] - points))

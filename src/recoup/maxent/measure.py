@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recoup._random import Rng
+from recoup.domain import Domain
 from recoup.maxent.clouds import clouds, read_as_clouds
 from recoup.maxent.consistency import Rounds, cells_of, made_consistent, voronoi_cells_of
 from recoup.maxent.correction import corrected, solved_and_settled
@@ -222,7 +223,7 @@ def by_parts(context: Context, parts: list[tuple[Rounds, int]], rng: Rng, n_poin
     total = total_of(context, [answered for rounds, _ in parts for answered in rounds])
     split = [solved_and_settled(rounds, n_settling) for rounds, n_settling in parts]
     rounds = tuple(answered for solved, _ in split for answered in solved)
-    looks = base_looks([solved for solved, _ in split], context.domain.n_columns)
+    looks = base_looks([solved for solved, _ in split], context.domain)
     closer = {id(look): closer_look(solved, look) for solved, _ in split for look in looks_of(solved)}
     others = [r for r in rounds if not marginals_of(r.query)]
     grids = [r for r in rounds if as_grid(r.query)]
@@ -262,13 +263,13 @@ def _told(rounds: Rounds) -> float:
     return sum(answered.noise.deviation(float(answered.scales[0])) ** -2 for answered in rounds)
 
 
-def base_looks(parts: Sequence[Rounds], n_columns: int) -> list[Round]:
+def base_looks(parts: Sequence[Rounds], domain: Domain) -> list[Round]:
     """The looks of all releases to draw the support from.
 
     Grids in few columns, marginals in more; else grids, if no round has sums.
     """
     looks = [look for rounds in parts for look in looks_of(rounds)]
-    few = n_columns <= _GRID_COLUMNS
+    few = domain.has_grid and domain.n_columns <= _GRID_COLUMNS
     wanted = [r for r in looks if bool(as_grid(r.query)) == few]
     with_sums = any(as_cells(r.query, "absolute", "relative") for rounds in parts for r in rounds)
     return wanted or ([] if with_sums and not few else looks)

@@ -62,7 +62,7 @@ def drawn_support(
     n_resampled = 0 if last is None else int(n_points * (from_last if with_sums else 2 * from_last))
     parts = [from_first_look(context, rounds, total, n_points - n_cells - n_resampled, rng)]
     # Spreads are for the box; the unit balls are about half as wide.
-    width = 1.0 if context.domain.kind == "box" else 0.5
+    width = 0.5 if context.domain.kind in ("l1", "l2") else 1.0
     if n_cells:
         parts.append(_around_noisy_means(context, with_sums, n_cells, width, rng))
     if last is not None and n_resampled:
@@ -106,9 +106,7 @@ def from_first_look(
             weights = denoised(noisy[start : start + marginal.size], total)
         start += marginal.size
         cells = rng.choice(marginal.size, size=n - n_even, p=weights / weights.sum())
-        corner = np.stack(np.unravel_index(cells, marginal.sides), axis=1)
-        inside = (corner + rng.random(corner.shape)) / np.array(marginal.sides) * 2.0 - 1.0
-        columns[n_even:, list(marginal.columns)] = inside
+        columns[n_even:, list(marginal.columns)] = marginal.drawn(cells, rng)
     columns = context.domain.clip(columns)
     for answered in closer:
         columns = _redrawn(answered, columns, n_wanted, total, rng)
@@ -179,7 +177,8 @@ def _around(
 
 
 def _jittered(context: Context, points: Array, spread: Array, rng: Rng) -> Array:
-    return context.domain.clip(points + spread[:, None] * rng.standard_normal(points.shape))
+    near = context.domain.clip(points + spread[:, None] * rng.standard_normal(points.shape))
+    return context.domain.records_like(near, rng)
 
 
 def reachable_cells(query: GridQuery, domain: Domain) -> NDArray[np.bool_]:

@@ -19,6 +19,7 @@ from recoup.domain import MAX_COLUMNS, Domain
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.kernels import GRID
 from recoup.kernels.fixed_point import DROPPED
+from recoup.mixed import Mixed
 from recoup.queries import base
 from recoup.queries.base import Array, Block, Integers, Records, Sensitivity, SimpleQuery, bounded_block
 
@@ -40,6 +41,9 @@ class _Reach(NamedTuple):
 def _reach(domain: Domain) -> _Reach:
     d = domain.n_columns
     kind, radius = domain.shape()
+    if isinstance(domain, Mixed):
+        reaches = np.array(domain.reaches)
+        return _Reach(float(reaches.max()), *(float((reaches**power).sum()) for power in (1, 2, 4)))
     if kind == 0:
         return _Reach(1.0, float(d), float(d), float(d))
     # Convex functions are largest at extreme points: whole ones, then what is left of the radius in one more column.

@@ -9,6 +9,7 @@ import pytest
 from joint_cases import MAKERS, MIDDLES, K, loss, registered, released, table  # noqa: F401
 
 import recoup
+from recoup.domain import Box
 from recoup.errors import ParameterError
 from recoup.inference.evidence import evidence_of
 from recoup.inference.infer import problem_of
@@ -36,6 +37,11 @@ def test_one_inferred_data_set_answers_all(kinds):
         centers = recoup.refit(part, inferred, random_state=0)
         assert centers.shape == (K, 2)
         assert loss(centers) < 1.5 * floor
+
+
+def box(d):
+    """The unit box of d columns."""
+    return Box([0] * d, [1] * d)
 
 
 def test_joint_beats_each_half_on_average():
@@ -98,7 +104,7 @@ def test_the_order_changes_only_the_randomness():
     evidence = [evidence_of(order) for order in (parts, parts[::-1])]
     assert {id(r) for r in evidence[0].rounds} == {id(r) for r in evidence[1].rounds}
     assert evidence[0].strength == pytest.approx(evidence[1].strength)
-    looks = [{id(r) for r in base_looks([e.rounds], 2)} for e in evidence]
+    looks = [{id(r) for r in base_looks([e.rounds], box(2))} for e in evidence]
     assert looks[0] == looks[1]
 
 
@@ -127,14 +133,14 @@ def test_a_part_that_says_nothing_hardly_matters():
 def test_where_the_support_is_drawn_from():
     """Grids in few columns, marginals in more, and no look at all where only a wide grid is left beside sums."""
     few = evidence_of([released("grid"), released("marginals"), released("lloyd")]).rounds
-    assert [type(r.query) for r in base_looks([few], 2)] == [GridQuery]
-    assert [type(r.query) for r in base_looks([few], 4)] == [HistogramQuery]
+    assert [type(r.query) for r in base_looks([few], box(2))] == [GridQuery]
+    assert [type(r.query) for r in base_looks([few], box(4))] == [HistogramQuery]
     grid_and_sums = tuple(r for r in few if not isinstance(r.query, HistogramQuery))
-    assert base_looks([grid_and_sums], 4) == []
+    assert base_looks([grid_and_sums], box(4)) == []
     grid_alone = tuple(r for r in few if isinstance(r.query, GridQuery))
-    assert base_looks([grid_alone], 4) == list(grid_alone)
+    assert base_looks([grid_alone], box(4)) == list(grid_alone)
     marginals_alone = tuple(r for r in few if isinstance(r.query, HistogramQuery))
-    assert base_looks([marginals_alone], 2) == list(marginals_alone)
+    assert base_looks([marginals_alone], box(2)) == list(marginals_alone)
 
 
 def test_means_that_nobody_knows_are_not_drawn_around():

@@ -29,7 +29,7 @@ from recoup.maxent.sizes import without_doubtful_clusters
 from recoup.maxent.support import Measure, likely_counts, reachable_cells
 from recoup.queries.base import MAX_SIZE, Array, Query, check_size, of_kind
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery, HistogramQuery, Marginal, as_grid
+from recoup.queries.counts import GridQuery, HistogramQuery, Marginal, as_grid, marginals_of_domain
 from recoup.transcript.context import Context, Law, Request
 from recoup.transcript.round import Round
 
@@ -119,7 +119,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
     @classmethod
     def law(cls, domain: Domain, delta: Fraction) -> Law:
         """Laplace noise in few columns even where a delta allows Gaussian noise: most is spent there on counts."""
-        return "gaussian" if delta and domain.n_columns > _GRID_DIMENSIONS else "laplace"
+        return "gaussian" if delta and not _has_few(domain) else "laplace"
 
     def advice(self, context: Context) -> str | None:
         """Gaussian noise, where pure epsilon cannot follow: in many columns."""
@@ -209,7 +209,7 @@ def plan_stages(context: Context, n_clusters: int, n: float, *, glanced: bool | 
     if wide.is_wide(context):
         return _many_columns(context, n_clusters, n)
     d, k = context.domain.n_columns, n_clusters
-    few, many = d <= _GRID_DIMENSIONS, d > _MANY_DIMENSIONS
+    few, many = _has_few(context.domain), d > _MANY_DIMENSIONS
     per_cluster = n * context.effective_epsilon() / k
     glanced = few and (per_cluster >= _GLANCED if glanced is None else glanced)
     first = _GRID_SHARE if few else _MANY_MARGINALS_SHARE if many else _MARGINALS_SHARE
@@ -257,10 +257,17 @@ def _sum_strength(context: Context, n: float, share: Fraction) -> float:
 def _first_look(context: Context, n_clusters: int, n: float, share: Fraction) -> GridQuery | HistogramQuery:
     d = context.domain.n_columns
     strength = n * context.effective_epsilon(float(share))
-    if d <= _GRID_DIMENSIONS:
+    if _has_few(context.domain):
         side = max(2 * n_clusters ** (1 / d), (strength / 10) ** (2 / (2 + d)))
         return GridQuery(sides=(int(np.clip(round(side), 2, int(_MAX_GRID_CELLS ** (1 / d)))),) * d)
-    return HistogramQuery.one_way(dimension=d, bins=int(np.clip(2 * np.sqrt(strength / (2 * d)), 4, 32)))
+    n_marginals = len(marginals_of_domain(context.domain, 1))
+    bins = int(np.clip(2 * np.sqrt(strength / (2 * n_marginals)), 4, 32))
+    return HistogramQuery(dimension=d, marginals=marginals_of_domain(context.domain, bins))
+
+
+def _has_few(domain: Domain) -> bool:
+    """Whether a grid over all columns tells more than a histogram of each."""
+    return domain.has_grid and domain.n_columns <= _GRID_DIMENSIONS
 
 
 def _glance(context: Context) -> GridQuery:
@@ -270,7 +277,7 @@ def _glance(context: Context) -> GridQuery:
 
 def _is_glance(context: Context, answered: Round) -> bool:
     """Whether a round was a glance: by its cells, and, as a first look may have as many, by its small share."""
-    few = context.domain.n_columns <= _GRID_DIMENSIONS
+    few = _has_few(context.domain)
     grid = as_grid(answered.query) if few else None
     return grid is not None and grid.sides == _glance(context).sides and answered.share <= _GLANCE_SHARE
 
