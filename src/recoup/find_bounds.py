@@ -1,0 +1,161 @@
+"""Bounds that nobody knows: a small priced release finds them, and the result is a schema like a declared one.
+
+Bounds that are read off a table tell of its extreme records. Here they come from noisy counts alone, which are charged
+and kept in a transcript of their own; whoever has that transcript gets the same bounds from it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, Self
+
+from recoup._random import stream
+from recoup.algorithms.bounds import FindBounds, ranges_of
+from recoup.curator.tables.open import open_table
+from recoup.driver import release
+from recoup.errors import BoundsError, BudgetExceededError, DataError, MissingBoundsError, TranscriptError
+from recoup.mixed import Mixed
+from recoup.octaves import END
+from recoup.privacy.ledger import Ledger
+from recoup.privacy.price import as_fraction
+from recoup.privacy.statement import PrivacyStatement
+from recoup.schema import OCTAVES, Column, Number, Schema
+from recoup.transcript.context import Law
+from recoup.transcript.transcript import Transcript
+
+PRIVATE: Final = "private"  # instead of bounds, or of those of a column
+SHARE: Final = Fraction(1, 10)  # of the budget of a fit, for bounds
+NOTHING: Final = (-1.0, 1.0)  # bounds of a column whose counts cannot be told from noise
+
+
+class FoundBounds(Schema):
+    """A schema that a release paid for: use it wherever bounds are declared.
+
+    Attributes:
+        suggested: the same columns, those on a logarithmic scale whose counts ask for it.
+        not_found: columns whose counts cannot be told from noise; their bounds, -1 and 1, say nothing.
+        transcript: all that was released.
+        privacy: what it cost.
+    """
+
+    __slots__ = ("not_found", "suggested", "transcript")
+
+    def __init__(self, transcript: Transcript) -> None:
+        domain = transcript.context.domain
+        schema = domain.schema if isinstance(domain, Mixed) else {}
+        sought = all(isinstance(column, Number) and column.scale == OCTAVES for column in schema.values())
+        if transcript.algorithm.get("type") != FindBounds.type_name or not (schema and sought and transcript.rounds):
+            raise TranscriptError("this is not a transcript of recoup.find_bounds.")
+        found = dict(zip(schema, ranges_of(transcript.context, transcript.rounds), strict=True))
+        numbers = {name: Number(*(NOTHING if place is None else place.ends)) for name, place in found.items()}
+        super().__init__(numbers)
+        logs = {
+            name: Number(place.log_low, numbers[name].high, scale="log")
+            for name, place in found.items()
+            if place is not None and place.log_low is not None
+        }
+        self.suggested = Schema(numbers | logs)
+        self.not_found = tuple(name for name, place in found.items() if place is None)
+        self.transcript = transcript
+
+    @property
+    def privacy(self) -> PrivacyStatement:
+        """What it cost."""
+        return self.transcript.privacy
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read the bounds from the transcript of an earlier release, for free; `save` writes the schema alone."""
+        return cls(Transcript.load(path))
+
+    def __repr__(self) -> str:
+        shown = (f"{name!r}: ({column.low:g}, {column.high:g})" for name, column in list(self.items())[:8])
+        return f"FoundBounds({{{', '.join(shown)}{', ...' if len(self) > 8 else ''}}})"
+
+    def __getitem__(self, name: str) -> Number:
+        column = super().__getitem__(name)
+        assert isinstance(column, Number)
+        return column
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.transcript,)
+
+
+def find_bounds(
+    data: object,
+    columns: Sequence[str] | None = None,
+    epsilon: Any = "0.1",
+    delta: Any = 0,
+    *,
+    person: str | None = None,
+    records_per_person: int = 1,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    mechanism: Literal["auto", "laplace", "gaussian"] = "auto",
+    csv_dialect: str = "rfc4180",
+    random_state: Any = None,
+    noise: Literal["secure", "simulated"] = "secure",
+    path: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+) -> FoundBounds:
+    """Find bounds of columns of numbers from noisy counts, within a budget of their own.
+
+    Args:
+        data: the records, of any kind that `release` takes.
+        columns: names of columns of numbers; none: all columns of a table that declares types. The cost is shared
+            by all, so name no more than needed. Those of an array are called x0, x1, ...
+        epsilon: what may be spent on it.
+        delta: 0 for pure epsilon; above 0, Gaussian noise is allowed.
+        person: the column that names persons; of each `records_per_person` records are kept, as by
+            `release(per_person="sample")`.
+        records_per_person: how many records one person may hold.
+        ledger: charged before the answer.
+        mechanism: as of `release`.
+        csv_dialect: how a CSV file was written, as of `release`.
+        random_state: the noise, if it is simulated; nothing else is random.
+        noise: "secure", or "simulated" for experiments.
+        path: where to save the transcript.
+        resume: take up the transcript at `path`, and pay for nothing again.
+
+    Returns:
+        A schema of linear scales, with what it cost. An end is the edge of a bin, up to 1/32 of its size outside of the
+        records that can be told from noise; an end near zero is zero. What lies farther out is too few records to see
+        and is clipped. Where nothing can be told from noise, bounds are (-1, 1), and `not_found` names the column; that
+        is paid for all the same.
+
+    Guarantees: bounds are a function of noisy counts alone. A column without records is told from noise with a chance
+    of at most 1 %, all columns together. A value that is missing keeps no other of its record from being counted.
+
+    >>> import numpy as np
+    >>> years = np.random.default_rng(0).integers(1900, 2026, size=(10_000, 1))
+    >>> find_bounds(years, epsilon=1, random_state=0, noise="simulated")
+    FoundBounds({'x0': (1888, 2048)})
+    """
+    if columns is None:
+        data = open_table(data, csv_dialect=csv_dialect)
+        if data.csv_dialect is not None or person is not None:
+            raise MissingBoundsError("CSV declares no types, and one column may name persons: name the columns of numbers.")
+        columns = data.columns or [f"x{j}" for j in range(data.n_columns)]
+    elif isinstance(columns, str | bytes) or not isinstance(columns, Sequence):
+        raise BoundsError('columns must be a list of names, such as ["age", "hours"].')
+    unknown = Number(-END, END, scale=OCTAVES, missing=END)
+    transcript = release(
+        FindBounds(),
+        data,
+        domain=Schema(dict.fromkeys(columns, unknown)),
+        epsilon=epsilon,
+        delta=delta,
+        person=person,
+        per_person=None if person is None else "sample",
+        records_per_person=records_per_person,
+        ledger=ledger,
+        mechanism=mechanism,
+        csv_dialect=csv_dialect,
+        random_state=random_state,
+        noise=noise,
+        path=path,
+        resume=resume,
+    )
+    return FoundBounds(transcript)
