@@ -7,6 +7,7 @@ other starts each time. Noise that protects people never comes from here, unless
 
 from __future__ import annotations
 
+import os
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -50,6 +51,11 @@ def entropy_of(random_state: Any) -> Any:
 def stream(entropy: Any, *key: int) -> np.random.Generator:
     """One of independent streams, each with a key of its own."""
     return np.random.default_rng(_sequence(entropy, key))
+
+
+def drawn_key(entropy: Any = None) -> str:
+    """The key of a run that chooses records of a person, which is public; of a simulated run by its own entropy."""
+    return os.urandom(16).hex() if entropy is None else stream(entropy, 3).bytes(16).hex()
 
 
 def sampler(random_state: Any) -> np.random.Generator:

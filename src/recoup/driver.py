@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from recoup._files import exclusive
-from recoup._random import entropy_of, stream
+from recoup._random import drawn_key, entropy_of, stream
 from recoup._validate import choice
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.registry import completed
@@ -31,11 +31,14 @@ from recoup.errors import (
     ParameterError,
     TranscriptError,
 )
+from recoup.mixed import Mixed
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.mechanism import SimulatedNoise, checked_noise
 from recoup.privacy.price import Price, as_fraction
+from recoup.privacy.statement import PerPerson
+from recoup.schema import Schema
 from recoup.transcript.context import Context, Law, Request
-from recoup.transcript.continuation import continued
+from recoup.transcript.continuation import continued, key_of_run
 from recoup.transcript.transcript import Payment, Transcript
 
 # Raised before a charge is made.
@@ -46,11 +49,13 @@ def release(
     algorithm: Algorithm,
     X: object,
     *,
-    domain: Domain,
+    domain: Domain | Schema,
     epsilon: Any,
     delta: Any = 0,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     records_per_person: int = 1,
+    person: str | None = None,
+    per_person: PerPerson | None = None,
     n_records: int | None = None,
     mechanism: Literal["auto", "laplace", "gaussian"] = "auto",
     csv_dialect: str = "rfc4180",
@@ -65,12 +70,17 @@ def release(
     Args:
         algorithm: what to ask next, for example `recoup.KMeans(n_clusters=15, n_rounds=5)`.
         X: the records: an array, a data frame, an Arrow table or stream, a Spark DataFrame, a path.
-        domain: public bounds, for example `recoup.Box(low, high)`.
+        domain: public bounds, for example `recoup.Box(low, high)`, or a `recoup.Schema`.
         epsilon: the total budget, read as the decimal that is typed.
         delta: 0 for pure epsilon; above 0, Gaussian noise is allowed.
         ledger: charged before every answer.
-        records_per_person: how many records one person may hold.
-        n_records: a public guess of their number.
+        records_per_person: how many records one person may hold; where a column names persons, how many are kept of
+            each.
+        person: the column that names persons, so that all records of one are hidden together; one without a name
+            contributes nothing. Columns are then declared by name.
+        per_person: "mean", the default, makes one row of a person's records; "sample" keeps `records_per_person` of
+            them, chosen by a keyed hash, and noise is as many times as large.
+        n_records: a public guess of their number; of rows, where a person has one.
         mechanism: "auto" is Laplace for delta=0, and otherwise what suits the algorithm (the default one: Laplace in up
             to three columns, else Gaussian), but Gaussian where the ledger holds Gaussian rounds: both kinds are dear.
         csv_dialect: how a CSV file was written: "rfc4180" quotes text, "lines" does not, so that the unit is a line.
@@ -101,6 +111,7 @@ def release(
         if not isinstance(value, kinds):
             raise ParameterError(f"{name} is a {type(value).__name__}: give {advice}.")
     completed(type(algorithm))
+    domain = Mixed(schema=domain) if isinstance(domain, Schema) else domain
     if on_round is not None and not callable(on_round):
         raise ParameterError("on_round must be a function of the number of finished rounds.")
     choice(mechanism, "mechanism", ("auto", "laplace", "gaussian"))
@@ -114,9 +125,23 @@ def release(
         mechanism=law,
         n_records=n_records,
         records_per_person=records_per_person,
+        person=person,
+        per_person=per_person,
     )
     checked_noise(noise)
-    source = open_source(X, domain, csv_dialect)
+    entropy = entropy_of(random_state)
+    if context.per_person == "sample":
+        key = (key_of_run(path) if resume else None) or drawn_key(None if noise == "secure" else entropy)
+        context = replace(context, sample_key=key)
+    source = open_source(
+        X,
+        domain,
+        csv_dialect,
+        person=person,
+        per_person=context.per_person,
+        records_per_person=context.records_per_person,
+        key=context.sample_key,
+    )
     allowed = delta if mechanism == "auto" else None
     # A delta that is allowed and not needed is not asked for.
     needed = Fraction(0) if allowed and law == "laplace" else delta
@@ -146,7 +171,7 @@ def release(
             warnings.warn(f"{better} Nothing has been spent yet.", CostlyTerms, stacklevel=2)
         run = (transcript.payment and transcript.payment.run) or ""
         curator = Curator(source, context, ledger=ledger, run=run, n_charged=n_charged, spent=spent)
-        return _drive(algorithm, transcript, curator, entropy_of(random_state), path, on_round)
+        return _drive(algorithm, transcript, curator, entropy, path, on_round)
 
 
 def _law(algorithm: Algorithm, domain: object, delta: Fraction, ledger: Ledger | None) -> Law:

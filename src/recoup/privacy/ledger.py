@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from recoup._files import appearing
 from recoup.errors import (
@@ -39,7 +39,7 @@ from recoup.privacy.gaussian import Accounting
 from recoup.privacy.ledger_file import Entry, File, Memory, fraction_text, read_state, transaction
 from recoup.privacy.ledger_rules import Budget, State
 from recoup.privacy.price import Amount, Price
-from recoup.privacy.statement import ONE_RECORD, Unit
+from recoup.privacy.statement import ONE_RECORD, Kind, Unit
 
 
 @runtime_checkable
@@ -205,12 +205,13 @@ class Ledger:
         state = self._state()
         return state.budget.epsilon - state.spent
 
-    def declare(self, *, records_per_person: int, kind: Literal["record", "line"] = "record") -> Unit:
+    def declare(self, *, records_per_person: int = 1, kind: Kind = "record") -> Unit:
         """Say for whom the ledger counts, once: needed for a ledger that an earlier version made.
 
         Args:
             records_per_person: the smallest that any release charged so far had; all of them hold for it.
-            kind: "line" where CSV is read by lines, as earlier versions always did, and lines are not records.
+            kind: "line" where CSV is read by lines, as earlier versions always did, and lines are not records; "person"
+                where a column of the table names persons.
 
         Returns:
             The unit.

@@ -167,11 +167,14 @@ class State(NamedTuple):
         unit = self.unit or priced
         if unit.kind != priced.kind:
             raise LedgerUnitError(
-                f"{name} counts what is lost by {unit}, and the release is for {priced}: lines and records are not "
-                "alike, and neither can be converted. Nothing was charged. Keep a ledger for each (one that is made "
-                "without ",
+                f"{name} counts what is lost by {unit}, and the release is for {priced}: a {unit.kind} and a "
+                f"{priced.kind} are not alike, and neither can be converted. Nothing was charged. Keep a ledger for "
+                "each (one that is made without ",
                 Argument("records_per_person"),
-                " takes the unit of its first release), or read the file in the dialect of the releases before.",
+                " takes the unit of its first release), or release as before, in the same dialect of CSV, and with or "
+                "without ",
+                Argument("person"),
+                ".",
             )
         if not unit.covers(priced):
             raise LedgerUnitError(

@@ -4,6 +4,7 @@ A price holds for tables that differ by what one person holds (`Unit`). Prices f
 must not be added. Upward they can be converted: whoever holds k times as many records is k steps away instead of one,
 and after k steps a pure epsilon is k epsilon, and a rho of zCDP is k**2 rho (Bun and Steinke 2016, Proposition 1.9). A
 delta needs no conversion of its own: the ledger makes it from the sum of rhos, which are of its own unit by then.
+Where a column of the table names persons, a price is for all that one of them holds, and is converted into no other.
 
 A statement reads as a dictionary, so that it is printed, indexed and written as JSON, and cannot be changed: its
 `privacy["epsilon"]` and `privacy.epsilon` are the same number. Several releases about the same people promise less
@@ -21,7 +22,9 @@ from typing import Any, Final, Literal, NoReturn
 from recoup._validate import LARGEST, whole_number
 from recoup.domain import DOMAINS
 from recoup.errors import Argument, ParameterError
+from recoup.mixed import Mixed
 from recoup.privacy.price import Measure, Price, as_fraction, rounded_up
+from recoup.schema import Schema
 
 _MOST_RECORDS: Final = 2**20
 # What is added or removed, in each dialect of CSV; of other tables, a record.
@@ -30,6 +33,14 @@ CSV_MEANING: Final = {
     "rfc4180": "a record of a file whose writer puts text with quotes, commas or line breaks into quotes",
     "lines": "a line, whatever its quotes",
 }
+# Whom a column of persons names: by lines a record with a line break in its text may name two, so these are not alike.
+Kind = Literal["record", "line", "person", "person by lines"]
+PERSON_UNITS: Final[dict[str, Literal["person", "person by lines"]]] = {"rfc4180": "person", "lines": "person by lines"}
+_KINDS: Final[tuple[Kind, ...]] = (*CSV_UNITS.values(), *PERSON_UNITS.values())
+PerPerson = Literal["mean", "sample"]
+PER_PERSON: Final = ("mean", "sample")
+_MEAN_OF: Final = "each person's records become one row, their mean"
+_SAMPLE_OF: Final = "at most {} of each person, chosen by a keyed hash"
 NEIGHBOURS: Final = "add-remove-one-record"
 REPLACED: Final = "replace-one-record"
 # Which tables are neighbours: what is released here is always the first, an imported claim may be of either.
@@ -49,25 +60,32 @@ class Unit:
     """What one person holds, so that a price hides all of it.
 
     Attributes:
-        kind: what a person holds is counted in records, or in lines of a CSV that is read by lines; other kinds may
-            follow.
-        records_per_person: how many of them.
+        kind: what a person holds is counted in records, or in lines of a CSV that is read by lines; or it is all that
+            a column of persons says is theirs ("person", and "person by lines" of such a CSV).
+        records_per_person: how many of them; 1 person.
 
-    >>> str(Unit()), str(Unit(kind="line", records_per_person=5))
-    ('one record', '5 lines of one person')
+    >>> str(Unit()), str(Unit(kind="line", records_per_person=5)), str(Unit(kind="person"))
+    ('one record', '5 lines of one person', 'one person')
     """
 
-    kind: Literal["record", "line"] = "record"
+    kind: Kind = "record"
     records_per_person: int = 1
 
     def __post_init__(self) -> None:
-        if self.kind not in ("record", "line"):
-            raise ParameterError(f'a unit of kind {self.kind!r:.40} is not known: "record" and "line" are.')
+        if self.kind not in _KINDS:
+            raise ParameterError(f"a unit of kind {self.kind!r:.40} is not known: {', '.join(_KINDS)} are.")
         name = "records_per_person"
         object.__setattr__(self, name, whole_number(self.records_per_person, name, high=LARGEST))
         if self.records_per_person > _MOST_RECORDS:
             many = Argument(name, str(self.records_per_person))
             raise ParameterError(many, f": at most {_MOST_RECORDS} is supported.")
+        if self.of_persons and self.records_per_person != 1:
+            raise ParameterError("the unit of persons is one person, with all records.")
+
+    @property
+    def of_persons(self) -> bool:
+        """Whether a column of the table says who holds what."""
+        return self.kind in PERSON_UNITS.values()
 
     def __str__(self) -> str:
         some = self.records_per_person
@@ -77,7 +95,7 @@ class Unit:
     def from_words(cls, words: str) -> Unit:
         """Read back what `str` says of a unit."""
         first, _, rest = words.partition(" ")
-        kind: Literal["record", "line"] = "line" if rest.startswith("line") else "record"
+        kind: Kind = next((kind for kind in reversed(_KINDS) if rest.startswith(kind)), "record")
         unit = cls(kind=kind, records_per_person=int(first.replace("one", "1")))
         if str(unit) != words:
             raise ParameterError("these are not the words for a unit.")
@@ -111,6 +129,24 @@ class Unit:
 ONE_RECORD: Final = Unit()
 
 
+def per_person_words(per_person: PerPerson, records_per_person: int) -> str:
+    """What became of a person's records, in words.
+
+    >>> per_person_words("sample", 2)
+    'at most 2 records of each person, chosen by a keyed hash'
+    """
+    if per_person == "mean":
+        return _MEAN_OF
+    return _SAMPLE_OF.format("1 record" if records_per_person == 1 else f"{records_per_person} records")
+
+
+def _read_per_person(words: str | None) -> str | None:
+    if words is None or words == _MEAN_OF:
+        return words
+    n_records = int(words.removeprefix("at most ").partition(" ")[0])
+    return str(_one_of(words, (per_person_words("sample", n_records),)))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PrivacyStatement(dict[str, Any]):
     """A privacy statement: a dictionary that cannot be changed, whose entries are attributes too.
@@ -121,13 +157,15 @@ class PrivacyStatement(dict[str, Any]):
         neighbours: which tables are neighbours.
         unit: what is protected as a whole, in words.
         csv_dialect: in which CSV was read; none for other tables.
-        bounds: the declared "low" and "high" of each column, and the "columns", if they have names.
-        domain: the shape of the domain: "box", "l1" or "l2".
+        bounds: the declared "low" and "high" of each column, and the "columns", if they have names; the "schema", if
+            one was declared.
+        domain: the shape of the domain: "box", "l1", "l2", or "mixed" for that of a schema.
         mechanism: the law of the noise; of several, joined by "and".
         noise: "secure", "simulated", or "unverified" where the answers are imported.
         spent: the part of epsilon that was spent, rounded up.
         version: of Recoup.
         counted: by what it is added to other releases of the same records, if that is known.
+        per_person: what became of the records of a person, where the unit is a person.
 
     >>> from recoup import Box, KMeans, release
     >>> privacy = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=0.5).privacy
@@ -147,11 +185,13 @@ class PrivacyStatement(dict[str, Any]):
     spent: float
     version: str
     counted: str | None = None
+    per_person: str | None = None
 
     def __post_init__(self) -> None:
         entries = {"statement": self.statement} | {field.name: getattr(self, field.name) for field in fields(self)}
-        if self.counted is None:
-            del entries["counted"]
+        for optional in ("counted", "per_person"):
+            if entries[optional] is None:
+                del entries[optional]
         super().update(entries)
 
     @property
@@ -189,6 +229,7 @@ class PrivacyStatement(dict[str, Any]):
             # Of the same unit, so that there is one dialect at most.
             csv_dialect=next((item.csv_dialect for item in statements if item.csv_dialect is not None), None),
             counted=None,
+            per_person=first.per_person if len({item.per_person for item in statements}) == 1 else None,
         )
 
     @classmethod
@@ -201,17 +242,20 @@ class PrivacyStatement(dict[str, Any]):
             raise ValueError("other numbers")
         if not all(type(number) is float and isfinite(number) for end in ends.values() for number in end):
             raise ValueError("other bounds")
+        schema = value["bounds"].get("schema")
+        declared = {} if schema is None else {"schema": Schema.from_json(schema).to_json()}
         return cls(
             **numbers,
             neighbours=_one_of(value["neighbours"], IMPORTED_NEIGHBOURS),
             unit=str(Unit.from_words(str(value["unit"]))),
             # Files of earlier versions have none.
             csv_dialect=_one_of(value.get("csv_dialect"), (*CSV_UNITS, None)),
-            bounds=ends | {"columns": None if columns is None else tuple(map(str, columns))},
-            domain=_one_of(value["domain"], DOMAINS),
+            bounds=ends | {"columns": None if columns is None else tuple(map(str, columns))} | declared,
+            domain=_one_of(value["domain"], (*DOMAINS, Mixed.kind)),
             mechanism=_one_of(value["mechanism"], _LAWS),
             noise=_one_of(value["noise"], STATEMENTS),
             version=str(value["version"]),
+            per_person=_read_per_person(value.get("per_person")),
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,9 +15,10 @@ from recoup.errors import Argument, BudgetError, ParameterError
 from recoup.privacy.gaussian import LEAST_DISTANCE, Accounting, amount_of
 from recoup.privacy.mechanism import MECHANISMS, Calibration, Gaussian, Laplace, integer_sensitivity
 from recoup.privacy.price import Measure, Price, as_fraction
-from recoup.privacy.statement import CSV_UNITS, Unit
+from recoup.privacy.statement import CSV_UNITS, PER_PERSON, PERSON_UNITS, PerPerson, Unit, per_person_words
 from recoup.queries.base import Query
 
+_KEY = re.compile("[0-9a-f]{32}")
 Law = Literal["laplace", "gaussian"]  # of noise
 
 
@@ -30,10 +32,15 @@ class Context:
         delta: 0 for pure epsilon.
         mechanism: "laplace" or "gaussian" (which needs delta above 0).
         n_records: a public guess of the number of records, or none.
-        records_per_person: how many records one person may hold; multiplies the distance between neighbours.
+        records_per_person: how many records one person may hold; multiplies the distance between neighbours. Of
+            persons that a column names: how many of each are kept.
         csv_dialect: in which CSV was read, "rfc4180" or "lines"; none for other tables.
         accounting: how rounds of Gaussian noise are added up: "gaussian" exactly; "zcdp" as earlier versions did, whose
             releases and ledgers go on so.
+        person: the column that names persons, all of whose records are then hidden together; none: records are.
+        per_person: what becomes of a person's records: "mean", one row, or "sample", `records_per_person` of them.
+        sample_key: of the keyed hash by which they are chosen, 32 hexadecimal digits; drawn once for a run,
+            independently of records, and public.
 
     >>> from recoup.domain import Box
     >>> Context(domain=Box([0], [1]), epsilon=Fraction("0.5")).budget
@@ -48,6 +55,9 @@ class Context:
     records_per_person: int = 1
     csv_dialect: str | None = None
     accounting: Accounting = "gaussian"
+    person: str | None = None
+    per_person: PerPerson | None = None
+    sample_key: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.domain, Domain):
@@ -65,18 +75,51 @@ class Context:
             )
         if self.csv_dialect is not None:
             choice(self.csv_dialect, "csv_dialect", CSV_UNITS)
-        object.__setattr__(self, "records_per_person", self.unit.records_per_person)
+        one = Unit(records_per_person=self.records_per_person)
+        object.__setattr__(self, "records_per_person", one.records_per_person)
+        self._check_persons()
         if self.n_records is not None:
             object.__setattr__(self, "n_records", whole_number(self.n_records, "n_records", high=LARGEST))
         choice(self.accounting, "accounting", get_args(Accounting))
         if amount_of(self.budget_measure, self.epsilon, self.delta) == 0:
             raise BudgetError("epsilon and delta are too small to pay for any Gaussian noise: give more.")
 
+    def _check_persons(self) -> None:
+        if self.person is None:
+            for name in ("per_person", "sample_key"):
+                if getattr(self, name) is not None:
+                    raise ParameterError(Argument(name), " needs ", Argument("person"), ", the column of persons.")
+            return
+        if not isinstance(self.person, str) or not self.person:
+            kind = type(self.person).__name__
+            raise ParameterError(Argument("person"), f" is the name of a column, not {kind}.", parameter="person")
+        object.__setattr__(self, "per_person", self.per_person or "mean")
+        choice(self.per_person, "per_person", PER_PERSON)
+        if self.per_person == "mean" and self.records_per_person != 1:
+            raise ParameterError(
+                Argument("records_per_person", str(self.records_per_person)),
+                ": the mean of a person's records is one row, however many there are. Leave it out, or keep so many "
+                "records of each person with ",
+                Argument("per_person", '"sample"'),
+                ".",
+            )
+        if self.sample_key is not None and (
+            self.per_person != "sample" or not isinstance(self.sample_key, str) or not _KEY.fullmatch(self.sample_key)
+        ):
+            raise ParameterError('sample_key is 32 hexadecimal digits, for per_person="sample" only.')
+
     @property
     def unit(self) -> Unit:
         """Whose presence prices hide: a record, or all of one person; in CSV by lines, a line."""
-        kind = "record" if self.csv_dialect is None else CSV_UNITS[self.csv_dialect]
-        return Unit(kind=kind, records_per_person=self.records_per_person)
+        dialect = self.csv_dialect or "rfc4180"
+        if self.person is not None:
+            return Unit(kind=PERSON_UNITS[dialect])
+        return Unit(kind=CSV_UNITS[dialect], records_per_person=self.records_per_person)
+
+    @property
+    def per_person_words(self) -> str | None:
+        """What becomes of the records of a person, in words; none where records are hidden one by one."""
+        return None if self.per_person is None else per_person_words(self.per_person, self.records_per_person)
 
     @property
     def noise(self) -> Laplace | Gaussian:
@@ -123,10 +166,16 @@ class Context:
         return (amount if self.budget_measure == "pure" else 2.0 * sqrt(amount)) / self.records_per_person
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value; the dialect is there for CSV only, and the accounting if it is not that of earlier versions."""
+        """A JSON value.
+
+        The dialect is there for CSV only, the accounting if it is not that of earlier versions, and persons if a column
+        names them.
+        """
         exact = {"accounting": "gaussian"} if self.budget_measure == "gaussian" else {}
+        persons = {name: getattr(self, name) for name in ("person", "per_person", "sample_key")}
         return (
             exact
+            | {name: value for name, value in persons.items() if value is not None}
             | ({} if self.csv_dialect is None else {"csv_dialect": self.csv_dialect})
             | {
                 "domain": self.domain.to_json(),

@@ -59,8 +59,8 @@ def continued(
     )
     if not same:
         raise TranscriptError(
-            f"{path} was released under other terms (algorithm, bounds, budget, noise or dialect of CSV): resume with "
-            "the same ones."
+            f"{path} was released under other terms (algorithm, bounds, budget, noise, persons or dialect of CSV): "
+            "resume with the same ones."
         )
     _check_payer(path, old, None if ledger is None else ledger.identifier)
     n_charged = 0 if ledger is None else _check_charges(path, old, ledger)
@@ -69,6 +69,11 @@ def continued(
         # At once: if nothing is left to pay another round with, nobody saves it later.
         old.save(path)
     return old, n_charged
+
+
+def key_of_run(path: str | os.PathLike[str] | None) -> str | None:
+    """The key by which a run that is to be continued chooses records of a person: its rounds are of the same ones."""
+    return Transcript.load(path).context.sample_key if path is not None and Path(path).exists() else None
 
 
 def _check_payer(path: str | os.PathLike[str], old: Transcript, given: str | None) -> None:

@@ -3,9 +3,10 @@
 The file holds no seed of noise and nothing of the records. Reading it never imports a name from it: types come from
 closed registries. Evolution rules: fields are never removed and never change their meaning; a new field is optional or
 raises the schema's version; files of every version that was ever written are kept as golden files and load for ever.
-Version 4 is what Recoup releases with Gaussian noise at its exact price, or with spreads of cells, and version 3
-everything else. Version 2 holds answers that were made elsewhere, so that an older Recoup, which would take them for
-its own, refuses them. Version 1 did not say which ledger paid. `docs/transcript.md` describes each field.
+Version 5 has a schema or a column of persons. Version 4 is what Recoup releases with Gaussian noise at its exact price,
+or with spreads of cells, and version 3 everything else. Version 2 holds answers that were made elsewhere, so that an
+older Recoup, which would take them for its own, refuses them. Version 1 did not say which ledger paid.
+`docs/transcript.md` describes each field.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from recoup._files import no_constants, unique_names, write_whole
-from recoup.domain import domain_from_json
 from recoup.errors import RecoupError, TranscriptError, TranscriptFormatError, TranscriptVersionError
+from recoup.mixed import Mixed, domain_from_json
 from recoup.privacy.gaussian import epsilon_of
 from recoup.privacy.price import rounded_up
 from recoup.privacy.statement import COUNTED, IMPORTED_NEIGHBOURS, NEIGHBOURS, NOT_COUNTED, STATEMENTS, PrivacyStatement
@@ -31,7 +32,8 @@ from recoup.transcript.context import Context
 from recoup.transcript.round import Round, fraction_from_json, imported_round_from_json, round_from_json, round_to_json
 from recoup.version import __version__
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
+_EXACT_VERSION = 4
 _LAPLACE_VERSION = 3
 IMPORTED_VERSION = 2
 _UNPAID_VERSION = 1  # which does not say who paid
@@ -129,19 +131,21 @@ class Transcript:
     def privacy(self) -> PrivacyStatement:
         """The privacy statement: what is promised, to whom, under which assumptions."""
         c = self.context
+        declared = {"schema": c.domain.schema.to_json()} if isinstance(c.domain, Mixed) else {}
         return PrivacyStatement(
             epsilon=float(c.epsilon),
             delta=float(c.delta),
             neighbours=self.neighbours,
             unit=str(c.unit),
             csv_dialect=c.csv_dialect,
-            bounds={"low": list(c.domain.low), "high": list(c.domain.high), "columns": c.domain.columns},
+            bounds={"low": list(c.domain.low), "high": list(c.domain.high), "columns": c.domain.columns} | declared,
             domain=c.domain.kind,
             mechanism=c.mechanism,
             noise=self.noise,
             spent=min(rounded_up(self.epsilon_spent), float(c.epsilon)),
             version=self.library_version,
             counted=None if self.imported or self.payment is None else COUNTED if self.payment.ledger else NOT_COUNTED,
+            per_person=c.per_person_words,
         )
 
     def with_round(self, answered: Round) -> Transcript:
@@ -180,7 +184,9 @@ class Transcript:
         payment = None if self.imported else self.payment
         spread = any(cells.squares for r in self.rounds if (cells := as_cells(r.query)))
         exact = self.context.budget_measure == "gaussian"
-        version = SCHEMA_VERSION if exact or spread else _LAPLACE_VERSION
+        version = _EXACT_VERSION if exact or spread else _LAPLACE_VERSION
+        tabular = isinstance(self.context.domain, Mixed) or self.context.person is not None
+        version = SCHEMA_VERSION if tabular else version
         body = {
             "format": FORMAT,
             "schema_version": IMPORTED_VERSION if self.imported else version if payment else _UNPAID_VERSION,
@@ -238,9 +244,14 @@ def _from_body(body: Mapping[str, Any]) -> Transcript:
         n_records=terms["n_records"],
         records_per_person=terms["records_per_person"],
         csv_dialect=terms.get("csv_dialect"),
+        person=terms.get("person"),
+        per_person=terms.get("per_person"),
+        sample_key=terms.get("sample_key"),
         # It says nothing where noise is Laplace.
         accounting=terms.get("accounting", "zcdp" if terms["mechanism"] == "gaussian" else "gaussian"),
     )
+    if context.per_person == "sample" and context.sample_key is None:
+        raise TranscriptFormatError("the transcript does not say by which key records of a person were chosen.")
     imported = body["schema_version"] == IMPORTED_VERSION
     possible = IMPORTED_NEIGHBOURS if imported else (NEIGHBOURS,)
     if body["neighbours"] not in possible or not isinstance(body["simulated"], bool):

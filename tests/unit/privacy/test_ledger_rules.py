@@ -9,6 +9,7 @@ from recoup.errors import LedgerUnitError, ParameterError
 from recoup.privacy.ledger_rules import Budget, State
 from recoup.privacy.statement import ONE_RECORD, Unit
 
+KINDS = ("record", "line", "person", "person by lines")
 EMPTY = State(Budget.of(1, 0, "gaussian"), identifier="0" * 32)
 
 
@@ -19,11 +20,16 @@ def test_the_first_charge_gives_the_unit():
     assert after.charged([pure("1/8")], ONE_RECORD, "It").totals.pure == Fraction(7, 8)
 
 
-@pytest.mark.parametrize("kinds", [("line", "record"), ("record", "line")])
-def test_lines_and_records_are_not_alike(kinds):
-    counted, priced = (Unit(kind=kind) for kind in kinds)
-    with pytest.raises(LedgerUnitError, match="lines and records are not alike, and neither can be converted"):
-        EMPTY._replace(unit=counted).charged([pure("1/4")], priced, "It")
+@pytest.mark.parametrize("counted", KINDS)
+@pytest.mark.parametrize("priced", KINDS)
+def test_records_lines_and_persons_are_not_alike(counted, priced):
+    ledger = EMPTY._replace(unit=Unit(kind=counted))
+    if counted == priced:
+        assert ledger.charged([pure("1/4")], Unit(kind=priced), "It").totals.pure == Fraction(1, 4)
+        return
+    words = f"a {counted} and a {priced} are not alike, and neither can be converted"
+    with pytest.raises(LedgerUnitError, match=words):
+        ledger.charged([pure("1/4")], Unit(kind=priced), "It")
 
 
 def test_a_person_with_more_records_is_refused():

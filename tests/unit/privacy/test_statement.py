@@ -181,7 +181,7 @@ def test_lines_do_not_cover_records():
         {"kind": "record"},
         {"records_per_person": 1},
         {"kind": "record", "records_per_person": 1, "more": 1},
-        {"kind": "person", "records_per_person": 1},
+        {"kind": "people", "records_per_person": 1},
     ],
     ids=str,
 )
@@ -195,3 +195,47 @@ def test_other_json_is_refused(value):
 def test_who_counts_a_release_is_not_said_of_several():
     counted = statement(counted="by a ledger")
     assert "counted" not in PrivacyStatement.together([counted, counted])
+
+
+PERSONS = [
+    ("one person", "each person's records become one row, their mean"),
+    ("one person", "at most 1 record of each person, chosen by a keyed hash"),
+    ("one person by lines", "at most 7 records of each person, chosen by a keyed hash"),
+]
+
+
+@pytest.mark.parametrize(("unit", "words"), PERSONS)
+def test_persons_are_told_and_read_back(unit, words):
+    privacy = statement(unit=unit, per_person=words)
+    assert list(privacy)[-1] == "per_person"
+    assert PrivacyStatement.from_json(json.loads(json.dumps(privacy))) == privacy
+    assert Unit.from_words(unit).of_persons
+    assert str(Unit.from_json(Unit.from_words(unit).to_json())) == unit
+
+
+@pytest.mark.parametrize("words", ["their mean", "at most two records", "at most 2 record of each person", 3])
+def test_other_words_of_persons_are_refused(words):
+    with pytest.raises((ValueError, AttributeError)):
+        PrivacyStatement.from_json(statement(unit="one person", per_person=words))
+
+
+def test_a_person_is_one_whatever_they_hold():
+    with pytest.raises(ParameterError, match="one person"):
+        Unit(kind="person", records_per_person=2)
+    with pytest.raises(ParameterError):
+        Unit.from_words("2 persons of one person")
+    assert not Unit(kind="person").covers(Unit())
+    assert not Unit(records_per_person=5).covers(Unit(kind="person"))
+
+
+def test_what_became_of_persons_is_told_of_several_only_if_alike():
+    mean, sample = (statement(unit="one person", per_person=words) for _, words in PERSONS[:2])
+    assert PrivacyStatement.together([mean, mean]).per_person == mean.per_person
+    assert PrivacyStatement.together([mean, sample]).per_person is None
+
+
+def test_a_schema_is_told_and_read_back():
+    schema = recoup.Schema({"age": recoup.Number(0, 110, unit="years"), "sex": recoup.Category(["F", "M"])})
+    bounds = {"low": [0.0, 0.0], "high": [110.0, 1.0], "columns": ("age", "sex=M"), "schema": schema.to_json()}
+    privacy = statement(domain="mixed", bounds=bounds)
+    assert PrivacyStatement.from_json(json.loads(json.dumps(privacy))).bounds["schema"] == schema.to_json()

@@ -85,3 +85,42 @@ def test_terms_are_frozen():
 def test_a_domain_is_a_domain():
     with pytest.raises(ParameterError, match="domain is a str: give a Box, L1Ball or L2Ball"):
         Context(domain="box", epsilon=1)
+
+
+KEY = "0123456789abcdef" * 2
+
+
+def test_persons_are_the_unit_and_a_sample_is_priced_for_all_that_is_kept():
+    mean = Context(domain=BOX, epsilon=1, person="who")
+    assert (mean.per_person, str(mean.unit), mean.distance) == ("mean", "one person", mean.sensitivity)
+    kept = Context(domain=BOX, epsilon=1, person="who", per_person="sample", records_per_person=3, sample_key=KEY)
+    assert (str(kept.unit), kept.distance) == ("one person", 3 * kept.sensitivity)
+    assert kept.per_person_words == "at most 3 records of each person, chosen by a keyed hash"
+    assert str(Context(domain=BOX, epsilon=1, person="who", csv_dialect="lines").unit) == "one person by lines"
+
+
+def test_persons_are_in_the_terms_where_there_are_such():
+    assert not {"person", "per_person", "sample_key"} & set(Context(domain=BOX, epsilon=1).to_json())
+    mean = Context(domain=BOX, epsilon=1, person="who").to_json()
+    assert (mean["person"], mean["per_person"], "sample_key" in mean) == ("who", "mean", False)
+    kept = Context(domain=BOX, epsilon=1, person="who", per_person="sample", sample_key=KEY).to_json()
+    assert kept["sample_key"] == KEY
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        ({"per_person": "mean"}, "per_person needs person"),
+        ({"sample_key": KEY}, "sample_key needs person"),
+        ({"person": ""}, "person is the name of a column"),
+        ({"person": 3}, "person is the name of a column, not int"),
+        ({"person": "who", "per_person": "median"}, "choose one of mean, sample"),
+        ({"person": "who", "records_per_person": 2}, "the mean of a person's records is one row"),
+        ({"person": "who", "sample_key": KEY}, "32 hexadecimal digits"),
+        ({"person": "who", "per_person": "sample", "sample_key": KEY[:31]}, "32 hexadecimal digits"),
+        ({"person": "who", "per_person": "sample", "records_per_person": 0}, "records_per_person=0"),
+    ],
+)
+def test_terms_of_persons_that_cannot_be_kept_are_refused(terms, words):
+    with pytest.raises(ParameterError, match=words):
+        Context(domain=BOX, epsilon=1, **terms)

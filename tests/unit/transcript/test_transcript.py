@@ -119,7 +119,7 @@ def test_unreadable_files_are_refused(tmp_path):
             Transcript.load(tmp_path / name)
 
 
-@pytest.mark.parametrize("version", [5, 99, 10**4000])
+@pytest.mark.parametrize("version", [6, 99, 10**4000])
 def test_a_newer_version_is_refused_with_what_to_do(transcript, version):
     with pytest.raises(TranscriptVersionError, match="update Recoup"):
         Transcript.from_json(transcript.to_json() | {"schema_version": version})
@@ -314,7 +314,7 @@ def test_values_that_json_does_not_have_are_not_written(transcript, tmp_path):
         ({"schema_version": "1"}, "not a whole number"),
         ({"schema_version": True}, "not a whole number"),
         ({"schema_version": 0}, "not a whole number"),
-        ({"schema_version": 5}, "has schema version 5, this Recoup reads up to 4"),
+        ({"schema_version": 6}, "has schema version 6, this Recoup reads up to 5"),
         ({"schema_version": 999_999}, "has schema version 999999,"),
         ({"schema_version": 10**6}, "has schema version of a million or more,"),
         ({"checksum": "sha256:0"}, "checksum does not match"),

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Make a privacy budget, see what was spent, export it.", no_args_is_help=True)
 
 
-UnitKind = StrEnum("UnitKind", ["record", "line"])
+UnitKind = StrEnum("UnitKind", ["record", "line", "person"])
 AccountingName = StrEnum("AccountingName", ["gaussian", "zcdp"])
 _FOR_WHOM = "For whom it counts: how many records one person may hold. By default as the first release."
 _SMALLEST = "How many records one person may hold: the smallest that any release charged so far had."
 _PRINTED = "Print it on standard output, also when it is written."
 _ACCOUNTING = "In what charges are added up if there is a delta: gaussian is exact for Gaussian noise."
-_KIND = "What is counted; line where CSV is read by lines that are not records."
+_KIND = "What is counted: line where CSV is read by lines that are not records; person where a column names persons."
 LedgerFile = Annotated[Path, typer.Argument(help="The ledger's file.", metavar="PATH")]
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from recoup._random import entropy_of, stream
+from recoup._random import drawn_key, entropy_of, stream
 from recoup.curator.source import TableSource, open_source
 from recoup.domain import Domain
 from recoup.errors import Argument, BudgetError, BudgetExceededError, ParameterError
@@ -23,7 +23,7 @@ from recoup.kernels.fixed_point import DROPPED
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.mechanism import Calibration, Laplace, NoisyMax, SecureNoise, SimulatedNoise, checked_noise
 from recoup.privacy.price import as_fraction, rounded_up
-from recoup.privacy.statement import NOT_PRIVATE, PrivacyStatement
+from recoup.privacy.statement import NOT_PRIVATE, PerPerson, PrivacyStatement
 from recoup.queries.base import Array
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import NO_LEDGER, Payment, Transcript
@@ -148,6 +148,8 @@ def release_model(
     delta: Any = 0,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     records_per_person: int = 1,
+    person: str | None = None,
+    per_person: PerPerson | None = None,
     n_records: int | None = None,
     csv_dialect: str = "rfc4180",
     random_state: Any = None,
@@ -163,7 +165,9 @@ def release_model(
         epsilon: the total budget, read as the decimal that is typed.
         delta: 0: rivals spend pure epsilon and can make nothing of a delta.
         ledger: charged before every noise.
-        records_per_person: how many records one person may hold.
+        records_per_person: how many records one person may hold; where a column names persons, how many are kept.
+        person: the column that names persons, so that all records of one are hidden together.
+        per_person: "mean", the default, makes one row of a person's records; "sample" keeps some of them.
         n_records: a public guess of their number; without it a sliver of the budget counts them.
         csv_dialect: how a CSV file was written, "rfc4180" or "lines".
         random_state: of blocks, starts and offspring, which protect nobody; with simulated noise, of the noise too.
@@ -188,9 +192,26 @@ def release_model(
         unused = f"{rival.type_name} spends pure epsilon and cannot use a delta: leave out "
         raise BudgetError(unused, Argument("delta"), ".")
     checked_noise(noise)
-    context = Context(domain=domain, epsilon=epsilon, n_records=n_records, records_per_person=records_per_person)
+    context = Context(
+        domain=domain,
+        epsilon=epsilon,
+        n_records=n_records,
+        records_per_person=records_per_person,
+        person=person,
+        per_person=per_person,
+    )
     entropy = entropy_of(random_state)
-    source = open_source(X, domain, csv_dialect)
+    if context.per_person == "sample":
+        context = replace(context, sample_key=drawn_key(None if noise == "secure" else entropy))
+    source = open_source(
+        X,
+        domain,
+        csv_dialect,
+        person=person,
+        per_person=context.per_person,
+        records_per_person=context.records_per_person,
+        key=context.sample_key,
+    )
     if not isinstance(source, TableSource):
         raise ParameterError(f"{rival.type_name} reads the records themselves, and this source only answers totals.")
     context = replace(context, csv_dialect=source.csv_dialect)
