@@ -45,6 +45,21 @@ def sample(n_kept: int, key: str = KEY) -> PersonTerms:
     return PersonTerms(n_kept, key)
 
 
+def cells(domain: Domain) -> list[list[float]]:
+    """For each declared column the cells worth trying: ends, far outside, off the grid, missing, undeclared."""
+    if not isinstance(domain, Mixed):
+        ends = zip(domain.low, domain.high, strict=True)
+        return [[a, b, (a + b) / 2, a + (b - a) / 3, b - (b - a) / 7, 1e300, -1e300, np.nan, np.inf] for a, b in ends]
+    found = []
+    for part in domain.parts:
+        if isinstance(part.column, Category):
+            found.append([*range(len(part.column.values) + 1), np.nan])
+        else:
+            a, b = part.bounds[0]
+            found.append([a, b, (a + b) / 2, a + (b - a) / 3, 1e300, -1e300, np.nan, np.inf])
+    return found
+
+
 class Visits:
     """A table in memory with a column of persons, cut into blocks anywhere; its rows come by row or by column."""
 
@@ -53,7 +68,7 @@ class Visits:
     def __init__(self, rows: Any, persons: Any, cuts: Any = (), *, by_column: bool = False) -> None:
         self._rows, self._keys = np.asarray(rows, dtype=np.float64), as_keys(persons)
         self._edges, self._by_column, self.n_read = [0, *sorted(cuts), len(self._rows)], by_column, 0
-        self.n_columns = self._rows.shape[1]
+        self.n_columns, self.person_type = self._rows.shape[1], self._keys.type
 
     def person_blocks(self, block_rows: int = 0) -> Iterator[tuple[Any, Any]]:
         self.n_read += 1

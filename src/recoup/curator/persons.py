@@ -126,17 +126,11 @@ class PersonSource(TableSource):
 def person_rows(table: Table, domain: Domain, terms: PersonTerms) -> Records:
     """The rows that persons contribute, as fixed-point records, of which some may be marked as dropped."""
     gathered = _Means(domain) if terms.key is None else _Samples(domain.n_columns, terms.n_kept)
-    persons: _NumberedPersons | _NamedPersons | None = None
+    persons = _NamedPersons() if table.person_type == pa.large_string() else _NumberedPersons()
     for block in in_order(lambda part: _complete(*part, domain, terms.key), _parts(table)):
-        if len(block.records) == 0:
-            continue
-        kind = _NamedPersons if isinstance(block.keys, Texts) else _NumberedPersons
-        persons = kind() if persons is None else persons
-        if not isinstance(persons, kind):
-            raise DataError("The column of persons is text in one part of the table and no text in another.")
         places = persons.places(block.keys)
         gathered.add(block, places, persons.n_persons)
-    n_persons = 0 if persons is None else persons.n_persons
+    n_persons = persons.n_persons
     del persons  # so that its memory is there for the rows
     return gathered.rows(n_persons)
 
@@ -160,14 +154,19 @@ class _Block(NamedTuple):
 
 
 def _parts(table: Table) -> Iterator[tuple[TableRows, Any]]:
-    # An array comes whole: its records are made in parts, so that they do not take memory beside it.
+    # An array may come whole: its records are made in parts, so that they do not take memory beside it.
     for rows, keys in table.person_blocks():
+        if keys.type != table.person_type:
+            raise DataError("The column of persons has another type in a part of the table, so that it is not read.")
         for start in range(0, len(rows), BLOCK_ROWS):
             own = slice(start, start + BLOCK_ROWS)
-            part = (
-                Columns(tuple(a[own] for a in rows.arrays), len(keys[own])) if isinstance(rows, Columns) else rows[own]
-            )
+            part = rows[own] if isinstance(rows, np.ndarray) else _cut(rows, own)
             yield part, keys[own]
+
+
+def _cut(rows: Columns, own: slice) -> Columns:
+    arrays = tuple(array[own] for array in rows.arrays)
+    return Columns(arrays, len(range(*own.indices(len(rows)))))
 
 
 def _complete(rows: TableRows, keys: Any, domain: Domain, key: str | None) -> _Block:
@@ -183,14 +182,13 @@ def complete_records(rows: TableRows, keys: Any, domain: Domain) -> tuple[Record
         used &= keys.is_valid().to_numpy(zero_copy_only=False)
     if not used.all():
         records, keys = records[used], keys.filter(pa.array(used))
-    kind = keys.type
-    if pa.types.is_large_string(kind) or pa.types.is_string(kind):
+    if keys.type == pa.large_string():
         # As bytes: text that is not well formed could not be read.
         encoded = keys.cast(pa.large_binary()).dictionary_encode()
         return records, Texts(encoded.indices.to_numpy(), encoded.dictionary.to_pylist())
-    if not (pa.types.is_int64(kind) or pa.types.is_null(kind)):
+    if keys.type != pa.int64():
         raise DataError("Identifiers of persons are read as 64-bit integers or as text, and as nothing else.")
-    return records, keys.cast(pa.int64()).to_numpy()
+    return records, keys.to_numpy()
 
 
 def record_hashes(records: Records, keys: Integers | Texts, key: str) -> Integers:

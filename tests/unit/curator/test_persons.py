@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def test_incomplete_records_are_dropped_first() -> None:
 
 
 @pytest.mark.parametrize("terms", [MEAN, sample(2)])
-@pytest.mark.parametrize("persons", [[], [None, None], pa.nulls(2), ["x"]], ids=["none", "missing", "void", "one"])
+@pytest.mark.parametrize("persons", [[], [None, None], ["x"]], ids=["none", "missing", "one"])
 def test_few_persons_or_none(persons: Any, terms: PersonTerms) -> None:
     visits = Visits(np.full((len(persons), 1), 0.25), persons)
     some = source(visits, LINE, terms)
@@ -174,7 +175,7 @@ def test_siphash_of_long_messages() -> None:
     data, ends = np.random.default_rng(0).integers(0, 256, 2_000).astype(np.uint8), np.array([0, 7, 7, 300, 2_000])
     halves, found = np.frombuffer(bytes.fromhex(KEY), dtype=np.uint64), np.empty(4, dtype=np.uint64)
     kernels.siphash(data, ends, halves, found)
-    messages = [data[a:b].tobytes() for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    messages = [data[a:b].tobytes() for a, b in pairwise(ends)]
     assert found.tolist() == [siphash(bytes.fromhex(KEY), message) for message in messages]
 
 
