@@ -7,12 +7,14 @@ import io
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from recoup.curator.tables import csv_cells
-from recoup.curator.tables.csv_cells import Form, header_then_bytes, numbers_of
+from recoup.curator.tables.csv_cells import Form, cells_of_bytes, header_then_bytes
+from recoup.curator.tables.rules import NUMBERS
 
 TEXT = st.text('ab19.,"\r\n\t \0é', max_size=12) | st.text(max_size=12)
 NUMBER = st.integers(-99, 99)
@@ -41,7 +43,8 @@ def read(content: bytes, *, chunk: int, delimiter: str = ",", dialect: str = "rf
         form = Form(delimiter, dialect)
         chunks = header_then_bytes(io.BytesIO(content), form)
         next(chunks)
-        return [tuple(row) for block in numbers_of(chunks, form, 4, [0, 2], 3) for row in np.asarray(block).tolist()]
+        blocks = cells_of_bytes(chunks, form, 4, [0, 2], [NUMBERS, NUMBERS], 3)
+        return [tuple(row) for block in blocks for row in np.transpose(block.arrays).tolist()]
 
 
 @settings(deadline=None, max_examples=300)
@@ -160,7 +163,8 @@ def test_any_text_is_split_as_a_plain_twin_splits_it(content: str, chunk: int, l
     content = "a,note,b,comment\n" + content
     found = read(content.encode(), chunk=chunk, longest=max(longest, 16), dialect=dialect)
     expected = [
-        tuple(csv_cells.number_of(cells[j]) for j in (0, 2)) for cells in twin(content, dialect, max(longest, 16))
+        tuple(float(NUMBERS.of_texts(pa.array([cells[j]]))[0]) for j in (0, 2))
+        for cells in twin(content, dialect, max(longest, 16))
     ]
     np.testing.assert_equal(found, expected)
 

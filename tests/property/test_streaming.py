@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 
 from recoup.curator import source
 from recoup.curator.source import fixed_records, open_source
-from recoup.curator.tables import csv_cells
+from recoup.curator.tables.rules import NUMBERS
 from recoup.curator.tables.table import Columns
 from recoup.domain import Box, L1Ball, L2Ball
 from recoup.kernels.fixed_point import DROPPED
@@ -76,7 +76,7 @@ CELLS = st.text("0123456789+-.eE xnaifty_\t", max_size=9) | st.floats().map(repr
 @given(cells=st.lists(CELLS, min_size=1, max_size=6))
 def test_a_csv_cell_is_read_the_same_alone_and_among_others(cells: list[str]) -> None:
     def read(texts: list[str]) -> np.ndarray:
-        found = csv_cells.parsed(pa.array(texts, pa.string()))
+        found = NUMBERS.of_texts(pa.array(texts, pa.string()))
         return np.where(np.isfinite(found), found, np.nan)
 
     # Among others means: also next to a cell that the fast way cannot read.

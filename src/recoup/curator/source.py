@@ -17,8 +17,10 @@ from recoup.curator.spark import SparkSource, SparkTable
 from recoup.curator.tables.open import open_table
 from recoup.curator.tables.table import Columns, Table, TableRows
 from recoup.domain import Domain
-from recoup.errors import DataError
+from recoup.errors import DataError, ParameterError
 from recoup.kernels.fixed_point import fixed_point_columns, fixed_point_rows
+from recoup.mixed import Mixed
+from recoup.privacy.statement import PerPerson
 from recoup.queries.base import Array, Integers, Query, Records
 
 _LARGEST_BLOCK = 2**24  # rows; 64-bit totals of a block of 2^30-bounded contributions stay exact
@@ -71,14 +73,16 @@ class TableSource:
             yield from self._kept
             return
         kept = []
-        for block in self._table.blocks():
-            records = fixed_records(block, self._domain)
+        for records in self._made():
             for start in range(0, len(records), _LARGEST_BLOCK):
                 yield records[start : start + _LARGEST_BLOCK]
                 if self._keep:
                     kept.append(records[start : start + _LARGEST_BLOCK])
         if self._keep:
             self._kept = kept
+
+    def _made(self) -> Iterator[Records]:
+        return (fixed_records(block, self._domain) for block in self._table.blocks())
 
 
 def _added(total: list[int], part: Integers) -> list[int]:
@@ -88,8 +92,9 @@ def _added(total: list[int], part: Integers) -> list[int]:
 
 def _block_total(rows: TableRows, domain: Domain, query: Query, factors: Array) -> Integers:
     # Records are made in small parts, which are still in the cache when they are added up.
-    convert, n_rows = _converter(rows, domain), max(1, _CACHED_BYTES // (4 * rows.shape[1]))
-    records, total = np.empty((min(n_rows, len(rows)), rows.shape[1]), dtype=np.int32), np.zeros(query.size, np.int64)
+    convert, d = _converter(rows, domain), domain.n_columns
+    n_rows = max(1, _CACHED_BYTES // (4 * d))
+    records, total = np.empty((min(n_rows, len(rows)), d), dtype=np.int32), np.zeros(query.size, np.int64)
     for start in range(0, len(rows), n_rows):
         part = records[: min(n_rows, len(rows) - start)]
         convert(start, start + len(part), part)
@@ -102,15 +107,17 @@ def fixed_records(rows: TableRows, domain: Domain) -> Records:
 
     Rows with a value that is not finite are marked as dropped.
     """
-    convert, records = _converter(rows, domain), np.empty(rows.shape, dtype=np.int32)
+    convert, records = _converter(rows, domain), np.empty((len(rows), domain.n_columns), dtype=np.int32)
     over_row_ranges(lambda start, stop: convert(start, stop, records[start:stop]), len(rows))
     return records
 
 
 def _converter(rows: TableRows, domain: Domain) -> Callable[[int, int, Records], None]:
     # Writes the rows from one to before another as records. Kernels write as many columns as they are handed.
-    if rows.shape[1] != domain.n_columns:
+    if rows.shape[1] != domain.n_declared:
         raise DataError("The table has other columns than the bounds are declared for.")
+    if isinstance(domain, Mixed):
+        return _mixed_converter(rows, domain)
     shape, radius = domain.shape()
     low, high = np.array(domain.low), np.array(domain.high)
     if isinstance(rows, np.ndarray) and rows.flags.c_contiguous:
@@ -126,17 +133,68 @@ def _converter(rows: TableRows, domain: Domain) -> Callable[[int, int, Records],
     return convert
 
 
-def open_source(X: object, domain: Domain, csv_dialect: str = "rfc4180") -> Source:
-    """Open whatever a user hands over as records of a domain; its column names, if it has any, select columns."""
+def _mixed_converter(rows: TableRows, domain: Mixed) -> Callable[[int, int, Records], None]:
+    columns = rows.arrays if isinstance(rows, Columns) else tuple(rows.T)
+
+    def convert(start: int, stop: int, records: Records) -> None:
+        with np.errstate(all="ignore"):  # a warning would tell of a value
+            records[:] = domain.fixed_records([column[start:stop] for column in columns])
+
+    return convert
+
+
+def open_source(
+    X: object,
+    domain: Domain,
+    csv_dialect: str = "rfc4180",
+    *,
+    person: str | None = None,
+    per_person: PerPerson | None = None,
+    records_per_person: int = 1,
+    key: str | None = None,
+) -> Source:
+    """Open whatever a user hands over as records of a domain; its column names, if it has any, select columns.
+
+    Where a column names persons, the records are those that each of them contributes. A table that is opened already
+    has its columns selected, that of persons too.
+    """
     if hasattr(X, "total") and callable(X.total):
+        if person is not None:
+            raise ParameterError("a source that only answers totals does not say who holds what: leave out person.")
         return X
-    table = open_table(X, domain.columns, n_columns=domain.n_columns, csv_dialect=csv_dialect)
-    return source_of(table, domain, keep=not is_path(X))
+    table = X if isinstance(X, Table) else _open_declared(X, domain, csv_dialect, person)
+    if person is None:
+        return source_of(table, domain, keep=not is_path(X))
+    from recoup.curator.persons import person_source
+
+    how = per_person or "mean"
+    return person_source(table, domain, per_person=how, records_per_person=records_per_person, key=key)
+
+
+def _open_declared(X: object, domain: Domain, csv_dialect: str, person: str | None) -> Table:
+    check_named(person, domain.table_columns)
+    return open_table(
+        X,
+        domain.table_columns,
+        n_columns=domain.n_declared,
+        csv_dialect=csv_dialect,
+        schema=domain.schema if isinstance(domain, Mixed) else None,
+        person=person,
+    )
+
+
+def check_named(person: str | None, columns: object) -> None:
+    """Refuse a column of persons beside columns without names, of which it would be one."""
+    if person is not None and columns is None:
+        raise ParameterError(
+            "persons are named by a column, so the others are declared by name, too: give bounds as {column: (low, "
+            "high)}, or a Schema."
+        )
 
 
 def csv_dialect_of(source: Source) -> str | None:
     """How CSV is read from a source; none if it is no CSV."""
-    return source.csv_dialect if isinstance(source, TableSource) else None
+    return getattr(source, "csv_dialect", None)
 
 
 def source_of(table: Table, domain: Domain, *, keep: bool) -> Source:

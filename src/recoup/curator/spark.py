@@ -12,20 +12,28 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
-from recoup.curator.tables.table import Table, columns_of, is_a, not_numeric, select, shown_column
-from recoup.domain import Domain, domain_from_json
+from recoup.curator.tables.table import Table, is_a
+from recoup.curator.tables.wanted import Wanted
+from recoup.domain import Domain
 from recoup.errors import DataError, SparkError
+from recoup.mixed import Mixed, domain_from_json
 from recoup.queries.base import Array, Query
 from recoup.version import __version__
 
-_NUMERIC: Final = {"byte", "short", "integer", "long", "float", "double", "decimal", "boolean", "void"}
+# The Arrow types that columns arrive in at a worker, as far as rules can tell them apart.
+_ARROW_TYPES: Final = {
+    **{"byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64()},
+    **{"float": pa.float32(), "double": pa.float64(), "decimal": pa.decimal128(38, 18), "boolean": pa.bool_()},
+    **{"void": pa.null(), "string": pa.string(), "char": pa.string(), "varchar": pa.string()},
+    **{"date": pa.date32(), "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us")},
+}
 # A total has more than 64 bits once there are 2^33 records, so it travels in two halves that Spark can add exactly.
 _LOW_BITS: Final = 32
 _LONGEST_CHAIN: Final = 20  # of causes of an error
@@ -42,13 +50,19 @@ class SparkFrame:
 
 @dataclass(frozen=True, slots=True)
 class SparkTable(Table):
-    """Numeric columns of a Spark DataFrame, which cannot be read here: its records stay where they are.
+    """Columns of a Spark DataFrame, which cannot be read here: its records stay where they are.
 
-    Its frame has names of our own; `name` is the table's, if it was opened by name.
+    Its frame has names of our own, and the column that says whose a record is last, as `person`; `name` is the table's,
+    if it was opened by name.
     """
 
     frame: Any = field(repr=False, compare=False)
     name: str | None = None
+
+    @property
+    def person(self) -> bool:
+        """Whether the last column of the frame says whose a record is."""
+        return self.person_type is not None
 
 
 def open_spark(table: Any, *, session: Any = None) -> SparkFrame:
@@ -85,22 +99,26 @@ def is_spark(X: object) -> bool:
     return isinstance(X, SparkFrame) or is_a(X, "pyspark", "DataFrame")
 
 
-def spark_table(X: Any, wanted: Sequence[str] | None) -> SparkTable:
-    """Select the declared columns of what `open_spark` opens; its schema says which are numeric, never its records."""
+def spark_table(X: Any, wanted: Wanted) -> SparkTable:
+    """Select the declared columns of what `open_spark` opens; its schema says what they are, never its records."""
     opened = open_spark(X)
     what = "DataFrame" if opened.name is None else f"table {opened.name!r}"
     fields, streaming = _resolved(what, lambda: (list(opened.frame.schema.fields), bool(opened.frame.isStreaming)))
     if streaming:
         raise DataError("A streaming DataFrame has no fixed set of records. Hand over a table that it was written to.")
     names = [field.name for field in fields]
-    positions = select(names, wanted, hint="See X.columns.")
-    for position in positions:
-        kind = fields[position].dataType
-        if kind.typeName() not in _NUMERIC:
-            raise not_numeric(shown_column(names, position, wanted), kind.simpleString())
+    positions = wanted.select(names, hint="See X.columns.")
+    kinds = [_ARROW_TYPES.get(fields[position].dataType.typeName()) for position in positions]
+    for position, kind, rule in zip(positions, kinds, wanted.rules(len(positions)), strict=True):
+        rule.check(wanted.shown(names, position), kind, fields[position].dataType.simpleString())
     # By position: Spark's own look-up stumbles over dots, and over names that differ in case only.
-    frame = opened.frame.toDF(*(f"c{i}" for i in range(len(names)))).select(*(f"c{i}" for i in positions))
-    return SparkTable(tuple(names[i] for i in positions), len(positions), _not_here, frame, opened.name)
+    frame = opened.frame.toDF(*(f"c{i}" for i in range(len(names))))
+    if wanted.person is None:
+        frame = frame.select(*(f"c{i}" for i in positions))
+    else:
+        frame = frame.selectExpr(*(f"c{i}" for i in positions[:-1]), f"c{positions[-1]} as person")
+    table = wanted.table(names, positions, _not_here, kinds)
+    return SparkTable(table.columns, table.n_columns, _not_here, frame, opened.name, person_type=table.person_type)
 
 
 class SparkSource:
@@ -173,7 +191,8 @@ def partial_totals(
     if version != __version__:
         raise SparkError(_other_version(__version__))
     asked, limits = query_from_json(query), domain_from_json(domain)
-    table = Table(None, limits.n_columns, lambda _: map(columns_of, batches))
+    wanted = Wanted(schema=limits.schema if isinstance(limits, Mixed) else None)
+    table = Table(None, limits.n_declared, lambda _: map(wanted.columns_of, batches))
     total = TableSource(table, limits, keep=False).total(asked, np.array(factors))
     parts = [(i, value >> _LOW_BITS, value & (1 << _LOW_BITS) - 1) for i, value in enumerate(total) if value]
     if parts:

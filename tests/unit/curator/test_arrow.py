@@ -9,11 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from recoup.curator.tables.table import Columns, arrow_numbers, blocks_of, columns_of
+from recoup.curator.tables.arrow import arrow_numbers
+from recoup.curator.tables.table import Columns
+from recoup.curator.tables.wanted import Wanted
 from recoup.errors import ColumnTypeError
 
 EXACT_IN_FLOAT32 = [pa.int8(), pa.int16(), pa.uint8(), pa.uint16(), pa.float16(), pa.float32(), pa.bool_(), pa.null()]
 WIDER = [pa.int32(), pa.uint32(), pa.int64(), pa.uint64(), pa.float64(), pa.decimal128(21, 2), pa.decimal256(40, 0)]
+
+columns_of, blocks_of = Wanted().columns_of, Wanted().blocks_of
 
 
 def column(kind: pa.DataType) -> pa.Array:
@@ -94,7 +98,7 @@ def test_floats_without_nulls_are_not_copied_and_cannot_be_written_to() -> None:
 @pytest.mark.parametrize("kind", [pa.string(), pa.date32(), pa.list_(pa.int8()), pa.dictionary(pa.int8(), pa.string())])
 def test_other_types_are_refused_by_name(kind: pa.DataType) -> None:
     with pytest.raises(ColumnTypeError, match="'city'"):
-        columns_of(pa.record_batch({"a": pa.array([], pa.int8()), "city": pa.nulls(0, kind)}))
+        Wanted(("a", "city")).columns_of(pa.record_batch({"a": pa.array([], pa.int8()), "city": pa.nulls(0, kind)}))
 
 
 # ---- columns themselves ----

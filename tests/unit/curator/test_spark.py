@@ -25,6 +25,7 @@ from recoup.curator.spark import (
     spark_table,
 )
 from recoup.curator.tables.open import open_table
+from recoup.curator.tables.wanted import Wanted
 from recoup.errors import ColumnTypeError, DataError, SparkError, UnknownColumnError
 from recoup.queries.base import Query
 from recoup.queries.cells import VoronoiQuery
@@ -123,7 +124,7 @@ def test_errors_of_spark_keep_nothing_of_what_spark_said() -> None:
     source._domain = BOX
     source._table = SparkTable(("a", "b"), 2, fails, frame_class(mapInArrow=fails)())
     broken = frame_class(mapInArrow=None, schema=property(fails))()
-    for work in (lambda: source.total(QUERY, np.ones(QUERY.size)), lambda: spark_table(broken, None)):
+    for work in (lambda: source.total(QUERY, np.ones(QUERY.size)), lambda: spark_table(broken, Wanted())):
         with pytest.raises(SparkError) as caught:
             work()
         assert "SECRET" not in str(caught.value)

@@ -8,10 +8,9 @@ contributes nothing, up to where it ends. `lines` takes each line for itself, wh
 from __future__ import annotations
 
 import codecs
-import contextlib
 import csv
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -20,14 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from recoup.curator.tables.table import Columns, file_changed
+from recoup.curator.tables.rules import NUMBERS, Made, Reader, Rule
+from recoup.curator.tables.table import file_changed
 from recoup.errors import Argument, UnreadableFileError
 from recoup.kernels.csv import AT_START, copy_cells, split_records
 
 CSV_CHUNK_BYTES = 4 << 20
 # A fixed limit, without the line break, so that whether a record is read never depends on those around it.
 CSV_RECORD_BYTES = 1 << 20
-_NUMBER: Final = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _BREAK: Final = re.compile(rb"\r\n?|\n")
 _OTHER_KINDS: Final = {
     b"PAR1": "Parquet",
@@ -47,10 +46,8 @@ class Form(NamedTuple):
     compression: str | None = None
 
 
-def open_csv(
-    path: Path, shown: str, form: Form
-) -> tuple[tuple[str, ...], Callable[[list[int], int], Generator[Columns, None, None]]] | None:
-    """The names in a file's first record, and what reads the columns at some places in blocks of at most so many rows.
+def open_csv(path: Path, shown: str, form: Form) -> tuple[tuple[str, ...], Reader] | None:
+    """The names in a file's first record, and what reads the columns at some places, each by its rule, in blocks.
 
     The names may be a record, of a file without header: no message may hold one that the user did not declare. None for
     a file of nothing but line breaks.
@@ -61,12 +58,12 @@ def open_csv(
     cells = next(csv.reader([header.decode("utf-8", "replace")], delimiter=form.delimiter))
     names = tuple(cell.strip() for cell in cells)
 
-    def read(positions: list[int], block_rows: int) -> Generator[Columns, None, None]:
+    def read(positions: Sequence[int], rules: Sequence[Rule], block_rows: int) -> Generator[Made, None, None]:
         with pa.input_stream(str(path), compression=form.compression) as stream:
             chunks = header_then_bytes(stream, form)
             if next(chunks, b"").removesuffix(b"\r") != header:
                 raise file_changed(shown)
-            yield from numbers_of(chunks, form, len(names), positions, block_rows)
+            yield from cells_of_bytes(chunks, form, len(names), positions, rules, block_rows)
 
     return names, read
 
@@ -125,18 +122,22 @@ def _chunks(stream: BinaryIO, form: Form) -> Iterator[bytes]:
     yield b"\n"
 
 
-def numbers_of(chunks: Iterator[bytes], form: Form, width: int, wanted: Sequence[int], rows: int) -> Iterator[Columns]:
-    """Read the cells at the wanted places, after the header, as numbers, in blocks of at most so many rows.
+def cells_of_bytes(
+    chunks: Iterator[bytes], form: Form, width: int, wanted: Sequence[int], rules: Sequence[Rule], rows: int
+) -> Iterator[Made]:
+    """Read the cells at the wanted places, after the header, each by its rule, in blocks of at most so many rows.
 
     Guarantees: a record is read alike whatever stands around it and wherever chunks are divided; one of another width
     contributes nothing. Of one that is too long no more than a chunk is kept in memory.
     """
-    rest, state, spoilt = b"", AT_START, False
+    rest, state, spoilt, once = b"", AT_START, False, list(dict.fromkeys(wanted))
+    # One place may be read by two rules.
+    read = [(once.index(place), rule) for place, rule in zip(wanted, rules, strict=True)]
     for chunk in chunks:
         data = rest + chunk
-        cells = _scan(data, form, width, wanted, state=state, spoilt=spoilt)
+        cells = _scan(data, form, width, once, state=state, spoilt=spoilt)
         for first in range(0, cells.n_records, rows):
-            yield _numbers(data, cells, first, min(first + rows, cells.n_records))
+            yield _made(data, cells, slice(first, min(first + rows, cells.n_records)), read)
         rest, state = data[cells.end :], AT_START
         # Of a record that is too long, all that counts is where it ends.
         spoilt = _too_long(rest) or (spoilt and cells.end == 0)
@@ -188,25 +189,31 @@ def _scan(
     return _Cells(n_records, end, state, starts, ends)
 
 
-def _numbers(data: bytes, cells: _Cells, first: int, stop: int) -> Columns:
-    columns, n = [], stop - first
-    for starts, ends in zip(cells.starts[:, first:stop], cells.ends[:, first:stop], strict=True):
-        offsets, text = np.empty(n + 1, np.int32), np.empty(int((ends - starts).sum()), np.uint8)
-        copy_cells(np.frombuffer(data, np.uint8), starts, ends, offsets, text)
-        columns.append(pa.Array.from_buffers(pa.string(), n, [None, pa.py_buffer(offsets), pa.py_buffer(text)]))
-    return Columns(tuple(map(parsed, columns)), n)
+def _made(data: bytes, cells: _Cells, records: slice, read: Sequence[tuple[int, Rule]]) -> Made:
+    made = []
+    for index, rule in read:
+        starts, ends = cells.starts[index, records], cells.ends[index, records]
+        texts = _plain_texts(data, starts, ends) if rule is NUMBERS else _raw_texts(data, starts, ends)
+        made.append(rule.of_texts(texts))
+    return Made(made, records.stop - records.start)
 
 
-def parsed(texts: Any) -> NDArray[np.float64]:
-    """Read an Arrow array of texts as numbers; what is no plain decimal number is not finite."""
-    # What it takes and a plain number is not ("nan", "inf") it reads as not finite, so nothing but time is saved.
-    with contextlib.suppress(pa.ArrowInvalid):
-        return np.asarray(texts.cast(pa.float64()))
-    text = pc.ascii_trim_whitespace(texts)
-    plain = pc.if_else(pc.match_substring_regex(text, _NUMBER), text, None)
-    return np.asarray(pc.ascii_ltrim(plain, "+").cast(pa.float64()))
+def _plain_texts(data: bytes, starts: NDArray[np.int32], ends: NDArray[np.int32]) -> Any:
+    offsets, text = np.empty(len(starts) + 1, np.int32), np.empty(int((ends - starts).sum()), np.uint8)
+    copy_cells(np.frombuffer(data, np.uint8), starts, ends, offsets, text)
+    return pa.Array.from_buffers(pa.string(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(text)])
 
 
-def number_of(text: str) -> float:
-    """Read one text as a cell would be read."""
-    return float(parsed(pa.array([text]))[0])
+def _raw_texts(data: bytes, starts: NDArray[np.int32], ends: NDArray[np.int32]) -> Any:
+    """The bytes of cells; in those that were quoted two quotes stand for one."""
+    source, sizes = np.frombuffer(data, np.uint8), ends - starts
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    text = source[np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])]
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+    cells = pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers)
+    if ord('"') not in text:
+        return cells
+    # A cell that was not starts after a delimiter or a line break, if there is anything before it.
+    quoted = (starts > 0) & (source[np.maximum(starts, 1) - 1] == ord('"'))
+    return pc.if_else(quoted, pc.replace_substring(cells, '""', '"'), cells)

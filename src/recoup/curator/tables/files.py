@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,18 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from recoup._threads import n_threads, prefetched
-from recoup.curator.tables.csv_cells import Form, number_of, open_csv
-from recoup.curator.tables.table import (
-    Columns,
-    Table,
-    blocks_of,
-    check_numeric,
-    columns_of,
-    file_changed,
-    listed,
-    select,
-    shown_column,
-)
+from recoup.curator.tables.csv_cells import Form, open_csv
+from recoup.curator.tables.keys import key_kind, key_type
+from recoup.curator.tables.rules import NUMBERS, Made, Reader, Rule
+from recoup.curator.tables.table import Columns, Table, file_changed, listed
+from recoup.curator.tables.wanted import Wanted
 from recoup.errors import DataError, RecoupError, UnreadableFileError
 
 Item = TypeVar("Item")
@@ -47,6 +40,7 @@ _DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
 _COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 # Their folders also hold files of deleted and of older records, which only their own reader can tell apart.
 _VERSIONED: Final = {"_delta_log": "Delta", ".hoodie": "Hudi"}
+_NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"  # in the name of a folder: its records have none
 # Parquet column chunks are read through a window, or a large row group would be in memory as a whole.
 _WINDOW_BYTES: Final = 256 << 10
 _WINDOWS_BYTES: Final = 32 << 20
@@ -73,12 +67,12 @@ class _Opened:
     """
 
     names: tuple[str, ...]
-    read: Callable[[list[int], int], Generator[Columns, None, None]]
+    read: Reader
     schema: Any = None
     by_column: bool = False
 
 
-def open_path(path: Path, wanted: tuple[str, ...] | None, n_columns: int | None, csv_dialect: str) -> Table:
+def open_path(path: Path, wanted: Wanted, n_columns: int | None, csv_dialect: str) -> Table:
     """Open a file, or all files of a folder, whose names may hold more columns, as in `year=2020`; see `open_table`."""
     files = _naming_only(str(path), lambda: files_of(path) if path.is_dir() else [TableFile(path)])
     in_folder = files[0].path != path
@@ -94,73 +88,107 @@ def open_path(path: Path, wanted: tuple[str, ...] | None, n_columns: int | None,
     first_file, first = parts[0]
     readers = []
     for file, opened in parts:
-        if wanted is None:
-            _check_all_meant(opened, file.shown, n_columns)
+        if wanted.columns is None:
+            _check_all_meant(opened, file.shown, wanted, n_columns)
             if opened.names != first.names:
                 raise DataError(
                     f"{file.shown!r} and {first_file.shown!r} have different columns. Declare which to read."
                 )
         readers.append(_reader(opened, file, wanted, f" in {file.shown!r}" if in_folder else ""))
-    names = first.names if wanted is None else wanted
+    names = tuple(name for name in first.names if name != wanted.person) if wanted.columns is None else wanted.columns
 
     def read(block_rows: int) -> Generator[Columns, None, None]:
         for reader in readers:
             yield from reader(block_rows)
 
-    dialect = csv_dialect if first.schema is None else None
-    return Table(names, len(names), lambda block_rows: prefetched(read(block_rows)), csv_dialect=dialect)
+    return Table(
+        names,
+        len(names),
+        lambda block_rows: prefetched(read(block_rows)),
+        csv_dialect=csv_dialect if first.schema is None else None,
+        person_type=None if wanted.person is None else _person_type(parts, wanted.person),
+    )
 
 
-def _check_all_meant(opened: _Opened, shown: str, n_columns: int | None) -> None:
+def _check_all_meant(opened: _Opened, shown: str, wanted: Wanted, n_columns: int | None) -> None:
     # A first line that holds a number or nothing may be a record, of a file without header.
     header_like = all(name[:1].isalpha() or name[:1] == "_" for name in opened.names)
-    if opened.schema is None and (not header_like or n_columns != len(opened.names)):
+    n_meant = len(opened.names) - (wanted.person is not None)
+    if opened.schema is None and (not header_like or n_columns != n_meant):
         raise DataError(
             f"Which columns of {shown!r} are numbers cannot be known without looking at its records: declare the "
             "columns by bounds={column: (low, high)}, with the names that its first line gives them."
         )
 
 
-def _reader(
-    opened: _Opened, file: TableFile, wanted: tuple[str, ...] | None, where: str
-) -> Callable[[int], Iterator[Columns]]:
+def _person_type(parts: list[tuple[TableFile, _Opened]], person: str) -> Any:
+    """The type of the keys of all files, which must mean the same; text in CSV and in the names of folders."""
+    kinds = [
+        opened.schema.field(opened.names.index(person)).type
+        if opened.schema is not None and person in opened.names
+        else pa.string()
+        for _, opened in parts
+    ]
+    for (file, _), kind in zip(parts, kinds, strict=True):
+        if key_kind(kind) != key_kind(kinds[0]):
+            raise DataError(
+                f"Column {person!r} of {file.shown!r} has another type than in {parts[0][0].shown!r}, so that one "
+                "person would be two. Write both as text, or as whole numbers."
+            )
+    return key_type(kinds[0])
+
+
+def _reader(opened: _Opened, file: TableFile, wanted: Wanted, where: str) -> Callable[[int], Iterator[Columns]]:
     typed, of_file = opened.schema is not None, f"of {file.shown!r}"
     hint = f"See the schema {of_file}." if typed else f"The first line {of_file} must name the columns."
     # A column of the file itself has a declared type, so it goes before one that the folders name.
-    in_file = None if wanted is None else [n for n in wanted if n in opened.names or n not in file.partition]
-    positions = select(opened.names, in_file, hint=hint, where=where)
-
-    def shown(position: int) -> str:
-        return shown_column(opened.names, position, wanted)
-
-    for position in positions if typed else ():
-        check_numeric(shown(position), opened.schema.types[position], f" {of_file}")
+    asked = dict.fromkeys((*(wanted.columns or ()), *(() if wanted.person is None else (wanted.person,))))
+    of_folders = [name for name in asked if name is not None and name in file.partition and name not in opened.names]
+    names = [*opened.names, *of_folders]
+    positions = wanted.select(names, hint=hint, where=where)
+    rules = wanted.rules(len(positions))
+    own = [(position, rule) for position, rule in zip(positions, rules, strict=True) if position < len(opened.names)]
+    if not own:
+        columns = listed(wanted.columns or ())
+        raise DataError(f"The columns {columns} are names of folders alone. Declare one that the files hold.")
+    for position, rule in own if typed else ():
+        kind = opened.schema.types[position]
+        rule.check(wanted.shown(names, position), kind, str(kind), f" {of_file}")
+    constants = [
+        None if position < len(opened.names) else _constant(rule, file.partition[names[position]])
+        for position, rule in zip(positions, rules, strict=True)
+    ]
 
     def damaged_column() -> str | None:
-        for position in positions if opened.by_column else ():
+        for position, rule in own if opened.by_column else ():
             try:
-                for _ in opened.read([position], 1 << 16):
+                for _ in opened.read([position], [rule], 1 << 16):
                     pass
             except Exception:
-                return shown(position)
+                return wanted.shown(names, position)
         return None
 
     def read(block_rows: int) -> Iterator[Columns]:
-        return _each_naming_only(file.shown, opened.read(positions, block_rows), damaged_column)
+        blocks = opened.read([position for position, _ in own], [rule for _, rule in own], block_rows)
+        for made, n_rows in _each_naming_only(file.shown, blocks, damaged_column):
+            of_file = iter(made)
+            yield wanted.block([next(of_file) if c is None else _repeated(c, n_rows) for c in constants], n_rows)
 
-    if wanted is None or in_file is None or len(in_file) == len(wanted):
-        return read
-    if not in_file:
-        raise DataError(f"The columns {listed(wanted)} are names of folders alone. Declare one that the files hold.")
-    constants = [None if name in in_file else number_of(file.partition[name]) for name in wanted]
+    return read
 
-    def filled(block_rows: int) -> Iterator[Columns]:
-        for block in read(block_rows):
-            own = iter(block.arrays)
-            arrays = (next(own) if constant is None else np.full(len(block), constant) for constant in constants)
-            yield Columns(tuple(arrays), len(block))
 
-    return filled
+def _constant(rule: Rule, text: str) -> Any:
+    """What a rule makes of the text that is the value of a column in all records of a file."""
+    text = "" if text == _NO_VALUE else text
+    if rule is NUMBERS:
+        return rule.of_texts(pa.array([text.encode("ascii", "replace").decode()]))
+    # A name that is not UTF-8 stays so.
+    return rule.of_texts(pa.array([text.encode("utf-8", "surrogatepass")], pa.large_binary()))
+
+
+def _repeated(constant: Any, n_rows: int) -> Any:
+    repeated = np.zeros(n_rows, np.int64)
+    return constant[repeated] if isinstance(constant, np.ndarray) else constant.take(pa.array(repeated))
 
 
 def _open(file: TableFile, csv_dialect: str) -> _Opened | None:
@@ -186,14 +214,16 @@ def _open_parquet(path: Path, shown: str) -> _Opened:
     with parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
 
-    def read(positions: list[int], block_rows: int) -> Generator[Columns, None, None]:
+    def read(positions: Sequence[int], rules: Sequence[Rule], block_rows: int) -> Generator[Made, None, None]:
         names = [schema.names[position] for position in positions]
         window = min(_WINDOW_BYTES, _WINDOWS_BYTES // max(1, len(names)))
         options = {"pre_buffer": False, "buffer_size": window, "page_checksum_verification": True}
         with parquet.ParquetFile(path, **options) as file:
             _check_same(file.schema_arrow, schema, positions, shown)
-            for batch in file.iter_batches(block_rows, columns=names, use_threads=_spare_threads()):
-                yield columns_of(batch.select(names))
+            for batch in file.iter_batches(
+                block_rows, columns=list(dict.fromkeys(names)), use_threads=_spare_threads()
+            ):
+                yield _made(batch.select(names), rules)
 
     return _Opened(tuple(schema.names), read, schema, by_column=True)
 
@@ -202,17 +232,23 @@ def _open_ipc(path: Path, shown: str) -> _Opened:
     with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as opened:
         schema = opened.schema
 
-    def read(positions: list[int], block_rows: int) -> Generator[Columns, None, None]:
+    def read(positions: Sequence[int], rules: Sequence[Rule], block_rows: int) -> Generator[Made, None, None]:
         names = [schema.names[position] for position in positions]
-        options = pa.ipc.IpcReadOptions(included_fields=positions, use_threads=_spare_threads())
+        options = pa.ipc.IpcReadOptions(included_fields=list(dict.fromkeys(positions)), use_threads=_spare_threads())
         with pa.OSFile(str(path)) as file:
             with pa.ipc.open_file(file) as opened:
                 _check_same(opened.schema, schema, positions, shown)
             with pa.ipc.open_file(file, options=options) as opened:
                 for index in range(opened.num_record_batches):
-                    yield from blocks_of(opened.get_batch(index).select(names), block_rows)
+                    batch = opened.get_batch(index).select(names)
+                    for start in range(0, batch.num_rows, block_rows):
+                        yield _made(batch.slice(start, block_rows), rules)
 
     return _Opened(tuple(schema.names), read, schema)
+
+
+def _made(batch: Any, rules: Sequence[Rule]) -> Made:
+    return Made([rule.of_arrow(array) for rule, array in zip(rules, batch.columns, strict=True)], batch.num_rows)
 
 
 def _spare_threads() -> bool:
@@ -220,7 +256,7 @@ def _spare_threads() -> bool:
     return n_threads() > 2
 
 
-def _check_same(now: Any, before: Any, positions: list[int], shown: str) -> None:
+def _check_same(now: Any, before: Any, positions: Sequence[int], shown: str) -> None:
     if max(positions) >= len(now) or any(not now.field(i).equals(before.field(i)) for i in positions):
         raise file_changed(shown)
 

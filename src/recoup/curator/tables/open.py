@@ -1,18 +1,18 @@
 """Turns what a user hands over (arrays, rows, frames, Arrow, files, folders) into blocks of plain floating-point rows.
 
 This folder alone knows about table libraries. It sees records, so nothing that leaves it except the blocks may depend
-on these: types come from a dtype, a schema or file metadata (a list of rows declares none, so its cells are numbers or
-missing), and a cell that is missing or is no finite number is passed on as one that is not finite, without a word.
+on these: types come from a dtype, a schema or file metadata (a list of rows declares none, so its cells are what they
+are declared to be here, or missing), and a cell that is missing or is no finite number is passed on as one that is not
+finite, without a word.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -24,24 +24,16 @@ from numpy.typing import NDArray
 from recoup._validate import choice
 from recoup.curator.spark import is_spark, spark_table
 from recoup.curator.tables.files import open_path
-from recoup.curator.tables.table import (
-    Table,
-    TableRows,
-    arrow_numbers,
-    blocks_of,
-    check_numeric,
-    is_a,
-    not_numeric,
-    select,
-    shown_column,
-    sliced,
-)
+from recoup.curator.tables.frames import arrow_of, open_pandas, open_polars
+from recoup.curator.tables.rules import NUMBERS
+from recoup.curator.tables.table import Table, TableRows, is_a, quietly, sliced
+from recoup.curator.tables.wanted import Wanted
 from recoup.errors import ColumnTypeError, DataError
 from recoup.privacy.statement import CSV_UNITS
+from recoup.schema import Category, Schema
 
 _NUMERIC_KINDS: Final = "biuf"
-_TYPED_SCANS: Final = frozenset({"Parquet", "Ipc"})  # as plans of Polars call them
-_SEE_COLUMNS, _SEE_SCHEMA = "See X.columns.", "See X.schema."
+_SEE_SCHEMA = "See X.schema."
 _FLOATS: Final = frozenset({float, bool, np.float64, np.float32})  # turned into a float without fail
 
 
@@ -51,6 +43,8 @@ def open_table(
     *,
     n_columns: int | None = None,
     csv_dialect: str = "rfc4180",
+    schema: Schema | None = None,
+    person: str | None = None,
 ) -> Table:
     """Open a table of any supported kind, selecting its declared columns.
 
@@ -62,6 +56,9 @@ def open_table(
         columns: names of the columns to read, in this order; None: all of them.
         n_columns: how many columns were declared, checked against the table; a list of rows needs it.
         csv_dialect: how CSV files were written, "rfc4180" or "lines".
+        schema: what the columns are, instead of their names alone. A category becomes the place of its value among
+            those declared, one more if it is none of them; `tables.categories` says how it is matched.
+        person: the name of a column, one more or one of these, that says whose a record is; see `Table.person_blocks`.
 
     Guarantees:
         No error, warning or attribute depends on records or on their number. In CSV by "rfc4180" a record ends where
@@ -75,9 +72,9 @@ def open_table(
     [[[1.0, 2.0], [3.0, 4.0]]]
     """
     choice(csv_dialect, "csv_dialect", CSV_UNITS)
-    wanted = None if columns is None else tuple(columns)
-    if wanted is not None and len(set(wanted)) < len(wanted):
-        twice = next(name for name, times in Counter(wanted).items() if times > 1)
+    wanted = Wanted(None if columns is None else tuple(columns), schema, person)
+    if wanted.columns is not None and len(set(wanted.columns)) < len(wanted.columns):
+        twice = next(name for name, times in Counter(wanted.columns).items() if times > 1)
         raise DataError(f"Column {twice!r} is declared twice. Declare each column once.")
     table = _open(X, wanted, n_columns, csv_dialect)
     if n_columns is not None and n_columns != table.n_columns:
@@ -88,7 +85,7 @@ def open_table(
     return table
 
 
-def _open(X: object, wanted: tuple[str, ...] | None, n_columns: int | None, csv_dialect: str) -> Table:
+def _open(X: object, wanted: Wanted, n_columns: int | None, csv_dialect: str) -> Table:
     source: Any = X
     # First of all: a Spark DataFrame would also pass for a stream of all its records.
     if is_spark(X):
@@ -104,9 +101,9 @@ def _open(X: object, wanted: tuple[str, ...] | None, n_columns: int | None, csv_
     if is_a(X, "pandas", "Series") or is_a(X, "polars", "Series"):
         raise DataError("A Series is one column and no table. Use X.to_frame().")
     if is_a(X, "pandas", "DataFrame"):
-        return _open_pandas(source, wanted)
+        return open_pandas(source, wanted)
     if is_a(X, "polars", "DataFrame") or is_a(X, "polars", "LazyFrame"):
-        return _open_polars(source, wanted)
+        return open_polars(source, wanted)
     if isinstance(X, pa.ChunkedArray) and pa.types.is_struct(X.type):
         # As a stream, a record that is null would be an error; here its cells are.
         source = X = pa.Table.from_arrays(X.flatten(), names=[field.name for field in X.type])
@@ -117,23 +114,27 @@ def _open(X: object, wanted: tuple[str, ...] | None, n_columns: int | None, csv_
     if type(X).__module__.startswith("scipy.sparse"):
         raise ColumnTypeError("A sparse matrix cannot be read: every cell counts here. Use X.toarray().")
     if isinstance(X, np.ndarray | list | tuple) or hasattr(X, "__array__"):
-        if wanted is not None:
+        if wanted.person is not None:
+            raise DataError(
+                f"The column {wanted.person!r} is to say whose a record is, but an array has no names. Hand over a "
+                "data frame or a file."
+            )
+        if wanted.columns is not None and wanted.schema is None:
             raise DataError(
                 "The columns are declared by name, but an array has no names. "
                 "Declare bounds=(low, high) in the order of its columns, or hand over a data frame."
             )
-        if isinstance(X, list | tuple):
-            return _open_rows(X, n_columns)
-        return _open_array(source)
+        n_columns = n_columns if wanted.schema is None else len(wanted.schema)
+        return _open_rows(X, n_columns, wanted) if isinstance(X, list | tuple) else _open_array(source, wanted)
     raise DataError(
         f"No table can be read from a {type(X).__name__}. Hand over a NumPy array, a pandas or Polars frame, "
         "a PyArrow table, a Spark DataFrame, or the path of a CSV or Parquet file."
     )
 
 
-def _open_array(X: Any) -> Table:
+def _open_array(X: Any, wanted: Wanted) -> Table:
     """Open a two-dimensional array, or what turns into one; floats that are contiguous are passed on uncopied."""
-    array: Any = X if isinstance(X, np.ma.MaskedArray) else _quietly(lambda: np.asarray(X))
+    array: Any = X if isinstance(X, np.ma.MaskedArray) else quietly(lambda: np.asarray(X))
     if array is None:
         raise DataError(f"The {type(X).__name__} cannot be turned into an array. Use numpy.asarray on it.")
     if array.ndim != 2:
@@ -141,39 +142,46 @@ def _open_array(X: Any) -> Table:
             f"The array has {array.ndim} dimension(s), not 2. Reshape your data: X.reshape(-1, 1) if it is one column, "
             "X.reshape(1, -1) if it is one record."
         )
+    _check_kind(array.dtype, wanted.schema)
+    if array.dtype.kind not in _NUMERIC_KINDS:
+        # Where the number of columns is another, it is refused later, as for any table.
+        return _open_rows(array, array.shape[1], wanted if array.shape[1] == len(wanted.schema or ()) else Wanted())
+    rules = list(enumerate(wanted.rules(array.shape[1])))
+    categories = [(j, rule) for j, rule in rules[: array.shape[1]] if rule is not NUMBERS]
+
+    def cut(rows: slice) -> NDArray[Any]:
+        part = array[rows]
+        block = np.array(part, dtype=np.float64, order="C", subok=False)
+        for j, rule in categories:
+            block[:, j] = rule.of_arrow(arrow_of(np.asarray(part[:, j])))
+        if isinstance(part, np.ma.MaskedArray):
+            block[np.ma.getmaskarray(part)] = np.nan
+        return block
+
+    contiguous = array.flags.aligned and (array.flags.c_contiguous or array.flags.f_contiguous)
+    as_it_is = contiguous and not categories and not isinstance(array, np.ma.MaskedArray)
+    if as_it_is and array.dtype in (np.float32, np.float64):
+        return Table(None, array.shape[1], lambda _: iter((array,)))
+    return Table(None, array.shape[1], lambda block_rows: sliced(array.shape[0], block_rows, cut))
+
+
+def _check_kind(dtype: Any, schema: Schema | None) -> None:
     # The name of the scalar type: the dtype of text would tell the longest text.
-    kind, name = array.dtype.kind, array.dtype.type.__name__
+    kind, name = dtype.kind, dtype.type.__name__
+    only_categories = schema is not None and all(isinstance(column, Category) for column in schema.values())
+    if kind in _NUMERIC_KINDS or (kind == "O" and schema is not None) or (kind in "UT" and only_categories):
+        return
     if kind == "O":
         raise ColumnTypeError("An array of objects declares no type. Use X.astype(float) if it holds numbers.")
     if kind == "V":
         raise ColumnTypeError("A structured array cannot be read. Use pandas.DataFrame(X).")
     if kind == "c":
         raise ColumnTypeError(f"Complex data not supported ({name}). Give the real and the imaginary part as columns.")
-    if kind not in _NUMERIC_KINDS:
-        raise ColumnTypeError(f"The array is declared as {name}, which is not a real number. Leave such columns out.")
-
-    def cut(rows: slice) -> NDArray[Any]:
-        block = np.array(array[rows], dtype=np.float64, order="C", subok=False)
-        if isinstance(array, np.ma.MaskedArray):
-            block[np.ma.getmaskarray(array[rows])] = np.nan
-        return block
-
-    contiguous = array.flags.aligned and (array.flags.c_contiguous or array.flags.f_contiguous)
-    if contiguous and array.dtype in (np.float32, np.float64) and not isinstance(array, np.ma.MaskedArray):
-        return Table(None, array.shape[1], lambda _: iter((array,)))
-    return Table(None, array.shape[1], lambda block_rows: sliced(array.shape[0], block_rows, cut))
+    raise ColumnTypeError(f"The array is declared as {name}, which is not a real number. Leave such columns out.")
 
 
-def _quietly(work: Callable[[], Any]) -> Any:
-    """What some work returns; none if it fails: its error may quote a record, and one raised there would keep it."""
-    try:
-        return work()
-    except Exception:
-        return None
-
-
-def _open_rows(rows: Sequence[Any], n_columns: int | None) -> Table:
-    """Open a list of rows: it declares no types, so its cells are numbers by the user's bounds, or missing.
+def _open_rows(rows: Any, n_columns: int | None, wanted: Wanted) -> Table:
+    """Open a list of rows: it declares no types, so its cells are what the user declares them to be, or missing.
 
     Guarantees: a cell is read by one rule, whatever the other cells and rows are. A row that is none, or of another
     width, is a record whose cells are all missing.
@@ -184,22 +192,25 @@ def _open_rows(rows: Sequence[Any], n_columns: int | None) -> Table:
             "one entry a column, as in bounds=([0, 0], [1, 1]), or hand over a NumPy array of two dimensions "
             "(X.reshape(-1, 1) if it is one column) or a data frame."
         )
-    missing = [math.nan] * n_columns
+    missing, plain = [math.nan] * n_columns, wanted.only_numbers
+    readers = [rule.of_cell for rule in wanted.rules(n_columns)]
 
     def numbers() -> Iterator[float]:
         for row in rows:
             cells = cells_of(row)
             if cells is None or len(cells) != n_columns:
                 yield from missing
+            elif plain and _FLOATS.issuperset(map(type, cells)):
+                # What most lists hold, without a call of ours for each cell.
+                yield from map(float, cells)
             else:
-                # What most lists hold, without a call for each cell.
-                yield from map(float if _FLOATS.issuperset(map(type, cells)) else _number, cells)
+                yield from (read(cell) for read, cell in zip(readers, cells, strict=True))
 
     with warnings.catch_warnings():
         # As an error a warning makes its cell missing; shown, it would tell of the cell.
         warnings.simplefilter("error")
         array = np.fromiter(numbers(), dtype=np.float64, count=len(rows) * n_columns)
-    return _open_array(array.reshape(len(rows), n_columns))
+    return _open_array(array.reshape(len(rows), n_columns), Wanted())
 
 
 def cells_of(row: Any) -> list[Any] | None:
@@ -213,91 +224,16 @@ def cells_of(row: Any) -> list[Any] | None:
         return None
 
 
-def _number(cell: Any) -> float:
-    try:
-        # A length of time, or an array, would also pass for a number.
-        if getattr(getattr(cell, "dtype", None), "kind", None) in ("m", "M") or getattr(cell, "ndim", 0) > 0:
-            return math.nan
-        return float(cell)
-    except Exception:
-        return math.nan
-
-
-def _open_pandas(frame: Any, wanted: tuple[str, ...] | None) -> Table:
-    """Open a pandas frame by the dtypes of its columns."""
-    names = tuple(str(name) for name in frame.columns)
-    positions = select(names, wanted, hint=_SEE_COLUMNS)
-    for position in positions:
-        dtype, shown = frame.dtypes.iloc[position], shown_column(names, position, wanted)
-        if hasattr(dtype, "pyarrow_dtype"):
-            check_numeric(shown, dtype.pyarrow_dtype)
-        # The values of a categorical column have the type that its categories declare.
-        elif getattr(getattr(dtype, "categories", dtype), "dtype", dtype).kind not in _NUMERIC_KINDS:
-            raise not_numeric(shown, str(dtype))
-
-    def cut(rows: slice) -> NDArray[Any]:
-        part = frame.iloc[rows]
-        block = np.empty((len(part), len(positions)))
-        for j, position in enumerate(positions):
-            column = part.iloc[:, position]
-            if hasattr(column.dtype, "pyarrow_dtype"):
-                block[:, j] = arrow_numbers(column.array.__arrow_array__())
-            else:
-                block[:, j] = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        return block
-
-    selected = tuple(names[position] for position in positions)
-    return Table(selected, len(selected), lambda block_rows: sliced(len(frame), block_rows, cut))
-
-
-def _open_polars(frame: Any, wanted: tuple[str, ...] | None) -> Table:
-    """Open a Polars frame by its schema; a lazy one is collected once, if types are declared where it reads."""
-    import polars
-
-    if not isinstance(frame, polars.DataFrame):
-        _check_lazy(frame)
-    schema = frame.collect_schema()
-    names = tuple(schema.names())
-    positions = select(names, wanted, hint=_SEE_COLUMNS)
-    selected = tuple(names[position] for position in positions)
-    for position, name in zip(positions, selected, strict=True):
-        kind = schema[name].base_type()
-        if not (kind.is_numeric() or kind in (polars.Boolean, polars.Null)):
-            raise not_numeric(shown_column(names, position, wanted), kind.__name__)
-    narrow = bool(selected) and all(schema[name] == polars.Float32 for name in selected)
-    # By position: Polars expands a name such as "*" or "^x.*$" to all columns that it fits.
-    frame = frame.select(polars.nth(*positions))
-    if not isinstance(frame, polars.DataFrame):
-        frame = _quietly(frame.collect)
-        if frame is None:
-            raise DataError("The lazy frame cannot be collected. Try X.collect() where its message may be seen.")
-    cells = polars.all().cast(polars.Float32 if narrow else polars.Float64, strict=False).fill_null(math.nan)
-
-    def cut(rows: slice) -> NDArray[Any]:
-        numbers = frame.slice(rows.start, rows.stop - rows.start).select(cells).to_numpy(order="c")
-        return np.require(numbers, requirements=["C", "W"])
-
-    return Table(selected, len(selected), lambda block_rows: sliced(frame.height, block_rows, cut))
-
-
-def _check_lazy(frame: Any) -> None:
-    """Refuse a plan that reads what declares no types: these would be learnt from records, and one cell fail it."""
-    plan = _quietly(lambda: frame.explain(optimized=False) if frame.collect_schema() is not None else None)
-    if plan is None or not _TYPED_SCANS.issuperset(re.findall(r"(\w+) SCAN", plan)):
-        raise DataError(
-            "A lazy frame is read only if its plan can be resolved and reads Parquet, Arrow files or frames in memory; "
-            "the types of CSV and JSON are learnt from records. Hand over the path of the file, or X.collect()."
-        )
-
-
-def _open_arrow_table(table: Any, wanted: tuple[str, ...] | None) -> Table:
+def _open_arrow_table(table: Any, wanted: Wanted) -> Table:
     """Open a PyArrow table or record batch."""
-    positions = select(table.schema.names, wanted, hint=_SEE_SCHEMA)
+    names, positions = table.schema.names, wanted.select(table.schema.names, hint=_SEE_SCHEMA)
     kept = table.select(positions)
-    return _arrow_table(kept.schema, wanted, kept.to_batches() if isinstance(kept, pa.Table) else [kept])
+    return _arrow_table(
+        names, positions, kept.schema, wanted, kept.to_batches() if isinstance(kept, pa.Table) else [kept]
+    )
 
 
-def _open_arrow_stream(stream: Any, wanted: tuple[str, ...] | None) -> Table:
+def _open_arrow_stream(stream: Any, wanted: Wanted) -> Table:
     """Open anything with `__arrow_c_stream__`; it may be readable only once, so its columns are kept."""
     if type(stream).__name__ == "CSVStreamingReader":
         raise DataError(
@@ -308,27 +244,28 @@ def _open_arrow_stream(stream: Any, wanted: tuple[str, ...] | None) -> Table:
         f"The Arrow stream of this {type(stream).__name__} cannot be read as a table with named columns. If it reads a "
         "file, hand over the path of the file."
     )
-    reader: Any = _quietly(lambda: pa.RecordBatchReader.from_stream(stream))
+    reader: Any = quietly(lambda: pa.RecordBatchReader.from_stream(stream))
     if reader is None:
         raise unreadable
-    positions = select(reader.schema.names, wanted, hint=_SEE_SCHEMA)
+    positions = wanted.select(reader.schema.names, hint=_SEE_SCHEMA)
     # Before the only reading: a wrong type should not cost the stream.
     chosen = pa.schema([reader.schema.field(position) for position in positions])
     kept: list[Any] = []
-    table = _arrow_table(chosen, wanted, kept)
-    batches = _quietly(lambda: [batch.select(positions) for batch in reader])
+    table = _arrow_table(reader.schema.names, positions, chosen, wanted, kept)
+    batches = quietly(lambda: [batch.select(positions) for batch in reader])
     if batches is None:
         raise unreadable
     kept += batches
     return table
 
 
-def _arrow_table(schema: Any, wanted: tuple[str, ...] | None, batches: list[Any]) -> Table:
-    for position, kind in enumerate(schema.types):
-        check_numeric(shown_column(schema.names, position, wanted), kind)
+def _arrow_table(
+    names: Sequence[str], positions: Sequence[int], schema: Any, wanted: Wanted, batches: list[Any]
+) -> Table:
+    wanted.check(names, positions, schema.types)
 
     def read(block_rows: int) -> Iterator[TableRows]:
         for batch in batches:
-            yield from blocks_of(batch, block_rows)
+            yield from wanted.blocks_of(batch, block_rows)
 
-    return Table(tuple(schema.names), len(schema), read)
+    return wanted.table(names, positions, read, schema.types)

@@ -5,7 +5,6 @@ Types come from a schema, never from values, and nothing here can fail or warn b
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +12,9 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from recoup.errors import ColumnTypeError, DataError, UnknownColumnError, UnreadableFileError
+from recoup.errors import DataError, UnknownColumnError, UnreadableFileError
 
 # The most that a block holds, in rows and, from 32 columns on, in memory.
 BLOCK_ROWS: Final = 131_072
@@ -24,17 +22,22 @@ _BLOCK_BYTES: Final = 32 << 20
 _NAMES_SHOWN: Final = 30  # in a message
 
 
+# An Arrow array of int64 or large_string, one key a row; a null is nobody's.
+PersonKeys: TypeAlias = Any
+
+
 class Columns:
     """A block of rows as float32 or float64 columns of equal length; NumPy reads it as an array of rows.
 
-    They are copied only where they are not contiguous. Their length must be given, since there may be no column.
+    They are copied only where they are not contiguous. Their length must be given, since there may be no column. Where
+    a column says whose each row is, `persons` are its keys.
     """
 
-    __slots__ = ("arrays", "n_rows")
+    __slots__ = ("arrays", "n_rows", "persons")
 
-    def __init__(self, arrays: tuple[NDArray[Any], ...], n_rows: int) -> None:
+    def __init__(self, arrays: tuple[NDArray[Any], ...], n_rows: int, persons: PersonKeys | None = None) -> None:
         self.arrays = tuple(np.require(array, requirements=["C", "ALIGNED"]) for array in arrays)
-        self.n_rows = n_rows
+        self.n_rows, self.persons = n_rows, persons
         for array in self.arrays:
             # Kernels are handed plain addresses: what is behind them is checked here, once.
             if array.shape != (n_rows,) or array.dtype not in (np.float32, np.float64):
@@ -79,12 +82,14 @@ class Table:
         columns: names of the selected columns in their order; None for a bare array.
         n_columns: how many columns every block has.
         csv_dialect: how CSV was read; none for other tables.
+        person_type: the Arrow type of the keys that say whose a row is; none if no column was named for that.
     """
 
     columns: tuple[str, ...] | None
     n_columns: int
     _read: Callable[[int], Iterator[TableRows]] = field(repr=False, compare=False)
     csv_dialect: str | None = field(default=None, repr=False, kw_only=True)
+    person_type: Any = field(default=None, repr=False, kw_only=True)
 
     def blocks(self, block_rows: int = BLOCK_ROWS) -> Iterator[TableRows]:
         """Yield the rows in order, at least one block of n_columns columns, also for a table without rows.
@@ -103,6 +108,17 @@ class Table:
         if empty:
             yield np.empty((0, self.n_columns))
 
+    def person_blocks(self, block_rows: int = BLOCK_ROWS) -> Iterator[tuple[TableRows, PersonKeys]]:
+        """Yield the same blocks, each with the keys of its rows, of `person_type`; a null is nobody's.
+
+        Guarantees: what `blocks` does. A row whose key is null is a record that contributes nothing.
+        """
+        if self.person_type is None:
+            raise DataError("The table was opened without a column that says whose each record is.")
+        for block in self.blocks(block_rows):
+            keys = block.persons if isinstance(block, Columns) else None
+            yield block, pa.nulls(len(block), self.person_type) if keys is None else keys
+
 
 def sliced(n_rows: int, block_rows: int, cut: Callable[[slice], NDArray[Any]]) -> Iterator[TableRows]:
     """Yield blocks of at most `block_rows` rows, each cut out by a function."""
@@ -116,6 +132,14 @@ def sliced(n_rows: int, block_rows: int, cut: Callable[[slice], NDArray[Any]]) -
 def is_a(X: object, library: str, name: str) -> bool:
     """Whether something is of a library's class, by name: the library need not be installed to find out."""
     return any(base.__name__ == name and base.__module__.split(".")[0] == library for base in type(X).__mro__)
+
+
+def quietly(work: Callable[[], Any]) -> Any:
+    """What some work returns; none if it fails: its error may quote a record, and one raised there would keep it."""
+    try:
+        return work()
+    except Exception:
+        return None
 
 
 # ---- names of columns and their places, which are public ----
@@ -152,87 +176,6 @@ def shown_column(names: Sequence[str], position: int, wanted: Sequence[str] | No
     return f"number {position + 1}" if wanted is None else repr(names[position])
 
 
-# ---- Arrow: the one conversion that files, streams and cluster workers share ----
-
-
-def columns_of(batch: Any) -> Columns:
-    """Turn an Arrow batch of numeric columns, however encoded, into floats; other declared types are refused.
-
-    Columns become float32 where that holds every value of the declared type exactly, else float64; those that hold such
-    floats and no null are not copied.
-
-    Guarantees: a null is NaN. A float that is NaN or infinite stays so: readers must test for finite. What a float64
-    cannot hold exactly (large integers, decimals) is rounded without a word.
-    """
-    for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
-        check_numeric(repr(name), kind)
-    return Columns(tuple(arrow_numbers(array) for array in batch.columns), batch.num_rows)
-
-
-def blocks_of(batch: Any, block_rows: int) -> Iterator[Columns]:
-    """Yield a batch of numeric columns as blocks of at most so many rows, each as `columns_of` makes it."""
-    for start in range(0, batch.num_rows, block_rows):
-        yield columns_of(batch.slice(start, block_rows))
-
-
-def arrow_numbers(array: Any) -> NDArray[Any]:
-    """Turn one Arrow array of a numeric type into floats; a null is NaN."""
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    while _stored_type(array.type) != array.type:
-        if isinstance(array.type, pa.BaseExtensionType):
-            array = array.storage
-        elif pa.types.is_dictionary(array.type):
-            # Arrow raises for a place that the dictionary does not have, with the place; here it is a missing cell.
-            places, values = array.indices, array.dictionary
-            known = pc.and_(pc.greater_equal(places, 0), pc.less(places, len(values)))
-            array = values.take(pc.if_else(known, places, None))
-        else:
-            array = pc.run_end_decode(array)
-    # Safe casts raise for an integer that a float cannot hold exactly, which would tell of a value.
-    return np.asarray(array.cast(_float_type(array.type), safe=False).to_numpy(zero_copy_only=False))
-
-
-def check_numeric(shown: str, kind: Any, where: str = "") -> None:
-    """Refuse a column whose Arrow type is not numeric; `shown` is its name or number, and `where` names its file."""
-    stored, types = _stored_type(kind), pa.types
-    tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
-    if not any(test(stored) for test in tests):
-        raise not_numeric(shown, str(kind), where)
-
-
-def not_numeric(shown: str, kind: str, where: str = "") -> ColumnTypeError:
-    """The error for a column that is declared as something else than a number.
-
-    Of a type no more is shown than its own name: what follows may name fields, or a value that fills gaps.
-    """
-    kind = re.split(r"[<\[(]", kind)[0]
-    return ColumnTypeError(
-        f"Column {shown}{where} is declared as {kind}, which is not a number. Leave it out, turn it into a number, "
-        "or one-hot encode it over categories that you declare (not ones found in the data)."
-    )
-
-
 def file_changed(shown: str) -> UnreadableFileError:
     """The error for a file that has other columns than when it was opened."""
     return UnreadableFileError(f"{shown!r} is not the file that was opened: its columns have changed since.")
-
-
-def _float_type(stored: Any) -> Any:
-    """The narrower of float32 and float64 that holds every value of an Arrow type, as far as float64 does."""
-    types = pa.types
-    if types.is_floating(stored) or types.is_integer(stored):
-        narrow = stored.bit_width <= (32 if types.is_floating(stored) else 16)
-    else:
-        narrow = types.is_boolean(stored) or types.is_null(stored)
-    return pa.float32() if narrow else pa.float64()
-
-
-def _stored_type(kind: Any) -> Any:
-    while True:
-        if isinstance(kind, pa.BaseExtensionType):
-            kind = kind.storage_type
-        elif pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-            kind = kind.value_type
-        else:
-            return kind
