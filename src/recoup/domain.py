@@ -96,6 +96,11 @@ class Domain(ABC):
         return True
 
     @property
+    def units(self) -> tuple[str | None, ...]:
+        """What each column is counted in, for people: a unit, "share" of a category, or nothing that was declared."""
+        return (None,) * self.n_columns
+
+    @property
     def n_declared(self) -> int:
         """The number of columns of a table that are read."""
         return self.n_columns
@@ -278,9 +283,12 @@ DOMAINS: dict[str, type[Box] | type[L1Ball] | type[L2Ball]] = {"box": Box, "l1":
 def declared_bounds(
     bounds: object, n_columns: int | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[str, ...] | None]:
-    """Read what users pass as `bounds`: `(low, high)` of numbers or arrays, or `{column: (low, high)}`.
+    """Read what users pass as `bounds`: `(low, high)`, a list of pairs as SciPy has it, or `{column: (low, high)}`.
 
     Returns low, high and the column names (none for arrays); single numbers are repeated over the columns.
+
+    >>> declared_bounds([(0, 1), (0, 5), (2, 3)])[:2]
+    (array([0., 0., 2.]), array([1., 5., 3.]))
     """
     if bounds is None:
         raise MissingBoundsError(_NO_BOUNDS)
@@ -290,7 +298,7 @@ def declared_bounds(
             raise MissingBoundsError(_NO_BOUNDS)
         low, high = (np.array([float(p[i]) for p in pairs.values()]) for i in (0, 1))
         return low, high, tuple(pairs)
-    first, second = _pair(bounds, "bounds")
+    first, second = _low_and_high(bounds)
     try:
         low, high = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -306,9 +314,28 @@ def declared_bounds(
 
 
 def declared_width(bounds: Any) -> int | None:
-    """For how many columns `(low, high)` declares bounds; none if both are single numbers, which fit any."""
-    sizes = [np.size(side) for side in _pair(bounds, "bounds") if np.ndim(side) > 0]
+    """For how many columns bounds without names are declared; none for two single numbers, which fit any."""
+    sizes = [np.size(side) for side in _low_and_high(bounds) if np.ndim(side) > 0]
     return max(sizes) if sizes else None
+
+
+def _low_and_high(bounds: Any) -> tuple[Any, Any]:
+    """The two ends; a list of tuples has one pair per column, and a list of lists could mean either."""
+    several = isinstance(bounds, Sequence) and any(_is_several(item) for item in bounds)
+    if several and isinstance(bounds, list) and all(isinstance(item, tuple) and len(item) == 2 for item in bounds):
+        low, high = zip(*(_pair(item, f"column {j}") for j, item in enumerate(bounds)), strict=True)
+        return low, high
+    if several and not (isinstance(bounds, tuple) and len(bounds) == 2):
+        raise BoundsError(
+            "bounds: sequences in a list could be all lower and all upper bounds, or a pair for each column. Write "
+            "([low, low, ...], [high, high, ...]), a tuple of two lists, or [(low, high), (low, high), ...], a list of "
+            "tuples."
+        )
+    return _pair(bounds, "bounds")
+
+
+def _is_several(item: object) -> bool:
+    return isinstance(item, Sequence | np.ndarray) and not isinstance(item, str | bytes)
 
 
 def _pair(value: Any, what: str) -> tuple[Any, Any]:

@@ -26,6 +26,7 @@ from recoup.kernels.fixed_point import DROPPED
 from recoup.octaves import place_of, value_at
 from recoup.schema import OCTAVES, OWN, Category, Number, Schema
 
+SHARE: Final = "share"  # of the records, instead of a unit
 _FLAG_WEIGHT: Final = 0.25  # of whether a number is missing, beside its own weight
 _SAME: Final = 1e-9  # a point this near to its simplex lies on it
 
@@ -225,6 +226,15 @@ class Mixed(Domain):
     def has_grid(self) -> bool:
         """Whether every coordinate is a number from -1 to 1, so that a grid over all of them makes sense."""
         return all(part.kind == "number" and part.reach == 1.0 for part in self.parts)
+
+    @property
+    def units(self) -> tuple[str | None, ...]:
+        """What each column is counted in, for people: a unit, "share" of a category, or nothing that was declared."""
+        found: list[str | None] = []
+        for part in self.parts:
+            ordinary = isinstance(part.column, Number) or part.kind == "steps"
+            found += [part.column.unit if ordinary else SHARE] + [SHARE] * (part.size - 1)
+        return tuple(found)
 
     @property
     def n_declared(self) -> int:

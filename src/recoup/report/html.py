@@ -186,8 +186,16 @@ def line_chart(
 
 
 # ---- numbers for readers: as many digits as matter where they stand, never more ----
-def in_units(value: float, span: float) -> str:
-    """A value of a column, with the digits that matter between bounds of this width."""
+def in_units(value: float, span: float, unit: str | None = None) -> str:
+    """A value of a column, with the digits that matter between bounds of this width, and its unit; shares in percent.
+
+    >>> in_units(24.0864, 110.0, "years"), in_units(0.371, 1.0, "share")
+    ('24.1 years', '37%')
+    """
+    if unit == "share" and isfinite(value):
+        return share(value)
+    if unit is not None:
+        return f"{in_units(value, span)} {unit}"
     if not isfinite(value):
         return "none"
     if not 1e-4 <= span <= 1e13:

@@ -145,7 +145,12 @@ def report_content(
     statement, n_records = privacy_of(transcript, inferred), transcript.context.n_records
     promise = privacy.content(statement, n_records=n_records, budget=spending, clusters=clustered)
     kind, method = str(transcript.algorithm.get("type")), "none" if inferred is None else inferred.method
-    summary: Json = {"n_clusters": None, "n_columns": n_columns, "n_records": None, "n_rounds": len(transcript.rounds)}
+    summary: Json = {
+        "n_clusters": None,
+        "n_columns": transcript.context.domain.n_declared,
+        "n_records": None,
+        "n_rounds": len(transcript.rounds),
+    }
     summary |= {"algorithm": described(kind) or kind, "method": _METHODS.get(method, method)}
     about: dict[str, Json | None] = dict.fromkeys(("map", "choice", "profiles", "centers"))
     variable, has_label = None if fitted is None else "answer", False

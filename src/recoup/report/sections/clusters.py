@@ -47,11 +47,14 @@ def _whole(result: Result, j: int) -> Json:
     column, weights = result.population.points[:, j], result.population.weights
     centers, domain = result.centers[:, j], result.transcript.context.domain
     mean, deviation, low, q10, q90, high = spread_of(column, weights, 0.01, 0.1, 0.9, 0.99)
+    unit = domain.units[j]
+    if unit == "share":  # of which a single record has all or nothing
+        low, q10, q90, high = 0.0, mean, mean, 1.0
     axis = [min(low, float(centers.min())), max(high, float(centers.max()))]
     if axis[0] >= axis[1]:
         axis = [domain.low[j], domain.high[j]]
     spread = {"mean": mean, "deviation": deviation, "q10": q10, "q90": q90}
-    return {"column": result.columns[j], **spread, "axis": axis, "span": float(result.spans[j])}
+    return {"column": result.columns[j], **spread, "axis": axis, "span": float(result.spans[j]), "unit": unit}
 
 
 def _rows(result: Result, k: int, whole: list[Json]) -> list[Json]:
@@ -62,6 +65,8 @@ def _rows(result: Result, k: int, whole: list[Json]) -> list[Json]:
         column, center = result.population.points[inside, j], float(result.centers[k, j])
         empty = weights.sum() <= 0
         _, deviation, q10, q90 = (0.0, 0.0, center, center) if empty else spread_of(column, weights, 0.1, 0.9)
+        if of["unit"] == "share":
+            q10 = q90 = center
         low, high = result.interval(k, int(j))
         difference = (center - of["mean"]) / of["deviation"] if of["deviation"] > 0 else 0.0
         # A difference that the interval does not bear out is not one to tell colleagues about.
@@ -69,7 +74,8 @@ def _rows(result: Result, k: int, whole: list[Json]) -> list[Json]:
         trait = None
         if abs(difference) >= _DIFFERENT and borne_out:
             much = "much " if abs(difference) >= _VERY_DIFFERENT else ""
-            trait = f"{much}{'higher' if difference > 0 else 'lower'}"
+            words = ("more frequent", "less frequent") if of["unit"] == "share" else ("higher", "lower")
+            trait = f"{much}{words[0] if difference > 0 else words[1]}"
         rows.append(
             {"column": of["column"], "center": center, "low": low, "high": high, "deviation": deviation}
             | {"q10": q10, "q90": q90, "difference": difference, "trait": trait}
@@ -84,8 +90,8 @@ def _cluster(result: Result, k: int, rows: list[Json], whole: list[Json], n_rows
     cluster |= {"share": size / total, "doubtful": doubted}
     by_difference = sorted(zip(rows, whole, strict=True), key=lambda pair: -abs(pair[0]["difference"]))
     traits = [
-        f"{row['column']} is {row['trait']} ({h.in_units(row['center'], of['span'])} against "
-        f"{h.in_units(of['mean'], of['span'])} overall)"
+        f"{row['column']} is {row['trait']} ({h.in_units(row['center'], of['span'], of['unit'])} against "
+        f"{h.in_units(of['mean'], of['span'], of['unit'])} overall)"
         for row, of in by_difference
         if row["trait"]
     ]
@@ -161,15 +167,20 @@ def _profile(row: Json, of: Json) -> h.Markup:
     def stretch(kind: str, start: float, stop: float) -> h.Markup:
         return h.band(kind, *((end - low) / (high - low) for end in (start, stop)))
 
-    def units(*values: float) -> str:
-        return " to ".join(h.in_units(value, of["span"]) for value in values)
+    def units(*values: float, bare: bool = False) -> str:
+        *first, last = values
+        short = "share" if of["unit"] == "share" else None  # a unit stands at the end, once
+        ends = [h.in_units(value, of["span"], short) for value in first]
+        return " to ".join([*ends, h.in_units(last, of["span"], short if bare else of["unit"])])
 
     marks, interval = [stretch("whole", of["q10"], of["q90"]), stretch("own", row["q10"], row["q90"])], None
     if row["low"] is not None:
-        interval = h.element("small", f"({units(row['low'], row['high'])})")
+        interval = h.element("small", f"({units(row['low'], row['high'], bare=True)})")
         marks.append(stretch("interval", row["low"], row["high"]))
     marks.append(h.mark("center", (row["center"] - low) / (high - low)))
     spread = f"80% in {units(row['q10'], row['q90'])}; overall mean {units(of['mean'])}"
+    if of["unit"] == "share":
+        spread = f"overall {units(of['mean'])}"
     return h.scale_row(row["column"], None, h.join(h.element("b", units(row["center"])), " ", interval), marks, spread)
 
 
@@ -187,8 +198,9 @@ def centers_content(result: Result) -> Json:
         for k, j, reason in (() if sure is None else sure.withheld)
     ]
     names, spans = [result.columns[j] for j in columns], result.spans[columns].tolist()
+    units = [result.transcript.context.domain.units[j] for j in columns]
     level = None if sure is None else sure.level
-    return {"columns": names, "spans": spans, "level": level, "withheld": withheld, "rows": rows}
+    return {"columns": names, "spans": spans, "units": units, "level": level, "withheld": withheld, "rows": rows}
 
 
 def model_centers(centers: Array, bounds: list[Json]) -> Json:
@@ -196,22 +208,27 @@ def model_centers(centers: Array, bounds: list[Json]) -> Json:
     names, spans = [bound["column"] for bound in bounds], [bound["high"] - bound["low"] for bound in bounds]
     unknown = dict.fromkeys(("low", "high", "size"))
     rows = [{"label": k, "values": list(map(float, center)), **unknown} for k, center in enumerate(centers)]
-    return {"columns": names, "spans": spans, "level": None, "withheld": [], "rows": rows}
+    units = [None] * len(names)
+    return {"columns": names, "spans": spans, "units": units, "level": None, "withheld": [], "rows": rows}
 
 
 def centers_html(centers: Json) -> h.Markup:
     """All centres as one table."""
+    # A unit stands in the header, once; a share is a percentage everywhere.
+    shares = [unit if unit == "share" else None for unit in centers["units"]]
+    named = zip(centers["columns"], centers["units"], strict=True)
+    columns = [f"{name} ({unit})" if unit not in (None, "share") else name for name, unit in named]
 
     def cell(row: Json, j: int, span: float) -> object:
-        text, ends = h.in_units(row["values"][j], span), "withheld"
+        text, ends = h.in_units(row["values"][j], span, shares[j]), "withheld"
         if row["low"] is None:
             return text
         if row["low"][j] is not None:
-            ends = f"{h.in_units(row['low'][j], span)} to {h.in_units(row['high'][j], span)}"
+            ends = f"{h.in_units(row['low'][j], span, shares[j])} to {h.in_units(row['high'][j], span, shares[j])}"
         return text, " ", h.element("small", f"({ends})")
 
     sizes = [[] if row["size"] is None else [h.count(row["size"])] for row in centers["rows"]]
-    header = ["cluster", *(["records"] if any(sizes) else []), *centers["columns"]]
+    header = ["cluster", *(["records"] if any(sizes) else []), *columns]
     rows = [
         [row["label"], *size, *(cell(row, j, span) for j, span in enumerate(centers["spans"]))]
         for row, size in zip(centers["rows"], sizes, strict=True)

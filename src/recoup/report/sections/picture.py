@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 
 from recoup.algorithms.kmeans.lloyd import paired
 from recoup.algorithms.registry import algorithm_from_json
+from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset
 from recoup.kernels.weighted_kmeans import weighted_inertia, weighted_kmeans
 from recoup.maxent.measure import weighted_quantile
+from recoup.mixed import Mixed
 from recoup.queries.base import Array, asked_by
 from recoup.queries.cells import as_cells
 from recoup.queries.counts import Marginal, marginals_of
@@ -31,6 +33,7 @@ from recoup.report.html import Markup, element, folded, legend, section, share
 from recoup.report.sections import Json
 from recoup.report.sections.answer import Result
 from recoup.report.sections.clusters import centers_html
+from recoup.schema import Number
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
 
@@ -93,7 +96,9 @@ def content(result: Result, *, random_state: Any = 0) -> Json:
         "low": [domain.low[j] for j in columns],
         "high": [domain.high[j] for j in columns],
         "view": [_view(result, int(j)) for j in columns],
-        "pair": sorted(int(i) for i in np.argsort(-np.std(final[:, columns], axis=0), kind="stable")[:2]),
+        "pair": sorted(
+            int(i) for i in np.argsort(-np.std(_linear(domain, final)[:, columns], axis=0), kind="stable")[:2]
+        ),
         "labels": [int(k) for k in clusters],
         "n_clusters": len(final),
         "n_rounds": n_rounds,
@@ -173,11 +178,17 @@ def _asked(answered: Round, result: Result) -> Json:
     if (cells := as_cells(query)) and cells.n_cells > 1:
         counts = np.maximum(answered.noisy[: cells.n_cells], 0.0)
         kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CELLS])
-        points = result.transcript.context.domain.clip(cells.centers)[kept][:, columns]
+        domain = result.transcript.context.domain
+        points = _linear(domain, domain.clip(cells.centers)[kept])[:, columns]
         return {"kind": kind, "points": positions(points), "counts": shades(counts[kept])}
     if marginals := marginals_of(query):
         parts = np.split(answered.noisy, np.cumsum([marginal.size for marginal in marginals]))
-        return {"kind": kind} | _histograms(list(zip(marginals, parts, strict=False)), columns)
+        answers = [
+            (marginal, part)
+            for marginal, part in zip(marginals, parts, strict=False)
+            if isinstance(marginal, Marginal) and _is_linear(result.transcript.context.domain, marginal.columns)
+        ]
+        return {"kind": kind} | _histograms(answers, columns)
     return {"kind": kind}
 
 
@@ -208,12 +219,28 @@ def _fewer(counts: Array) -> Array:
     return counts
 
 
+def _linear(domain: Domain, unit: Array) -> Array:
+    """Points by where they lie between the bounds in the user's units, in which axes are drawn, from -1 to 1."""
+    if not isinstance(domain, Mixed):
+        return unit
+    low, high = np.array(domain.low), np.array(domain.high)
+    return np.asarray(2.0 * (domain.from_unit(unit) - low) / (high - low) - 1.0)
+
+
+def _is_linear(domain: Domain, columns: Sequence[int]) -> bool:
+    """Whether equal bins of these columns are equally wide in the user's units."""
+    own = [part.column for part in domain.parts if part.first in columns] if isinstance(domain, Mixed) else []
+    return all(isinstance(column, Number) and column.scale == "linear" for column in own)
+
+
 def _encoded(unit: Array, result: Result) -> str:
+    unit = _linear(result.transcript.context.domain, unit)
     return positions(unit[np.ix_(result.shown_clusters, result.shown_columns)])
 
 
 def _density(data: InferredDataset, result: Result, n_points: int) -> str:
-    unit = result.transcript.context.domain.to_unit(data.points)[:, result.shown_columns]
+    domain = result.transcript.context.domain
+    unit = _linear(domain, domain.to_unit(data.points))[:, result.shown_columns]
     return positions(unit[evenly_chosen(data.weights, n_points)])
 
 
