@@ -10,15 +10,29 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from recoup import Box, HybridKMeans, KMeans, L1Ball, L2Ball, Ledger, release, transcript_from
+from recoup import (
+    Box,
+    Category,
+    HybridKMeans,
+    KMeans,
+    L1Ball,
+    L2Ball,
+    Ledger,
+    Number,
+    Schema,
+    release,
+    transcript_from,
+)
 from recoup.curator.curator import Curator
-from recoup.curator.source import open_source
+from recoup.curator.source import open_source, source_of
+from recoup.curator.tables.table import Table
+from recoup.mixed import Mixed
 from recoup.privacy.ledger_file import VERSION
 from recoup.privacy.mechanism import SimulatedNoise
 from recoup.privacy.price import Price
 from recoup.privacy.statement import Unit
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery, HistogramQuery, Marginal
+from recoup.queries.counts import GridQuery, HistogramQuery, Marginal, marginals_of_domain
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Payment, Transcript
 
@@ -81,6 +95,48 @@ def every_query() -> Transcript:
     )
 
 
+def persons() -> Transcript:
+    """Columns of every kind, and a sample of each person's records, under Laplace noise."""
+    schema = Schema(
+        {
+            "age": Number(0, 110, unit="years"),
+            "charges": Number(1, 1e6, scale="log", unit="EUR", missing=1),
+            "lab": Number(40, 400, scale=(100, 200), missing="own", weight=0.5),
+            "sex": Category(["F", "M"], missing="F"),
+            "ward": Category(["a", "b", "c"], weight=0.5, other=True, missing="own"),
+            "stage": Category([1, 2, 3], ordered=True),
+        }
+    )
+    domain = Mixed(schema=schema)
+    context = Context(
+        domain=domain,
+        epsilon=Fraction(1),
+        records_per_person=2,
+        csv_dialect="rfc4180",
+        person="patient",
+        per_person="sample",
+        sample_key="00112233445566778899aabbccddeeff",
+    )
+    rng = np.random.default_rng(1)
+    raw = np.column_stack([rng.uniform(0, 110, 300), rng.uniform(1, 1e6, 300), rng.uniform(40, 400, 300)])
+    codes = np.column_stack([rng.integers(0, n, 300) for n in (2, 4, 3)])
+    table = Table(None, 6, lambda _: iter((np.column_stack([raw, codes]),)))
+    centers = np.zeros((2, domain.n_columns))
+    centers[:, 0] = -0.5, 0.5
+    queries = [
+        HistogramQuery(dimension=domain.n_columns, marginals=marginals_of_domain(domain, 4)),
+        VoronoiQuery(centers=domain.clip(centers)),
+    ]
+    curator, noise = Curator(source_of(table, domain, keep=True), context), SimulatedNoise(np.random.default_rng(2))
+    splits = ({"count": Fraction(1)}, {"count": Fraction(1, 3), "sum": Fraction(2, 3)})
+    rounds = [
+        curator.answer(Request(query=query, share=Fraction(1, 4), split=split), noise)
+        for query, split in zip(queries, splits, strict=True)
+    ]
+    algorithm = KMeans(n_clusters=2, n_rounds=4).to_json()
+    return Transcript(context=context, algorithm=algorithm, rounds=tuple(rounds), simulated=True)
+
+
 def imported() -> Transcript:
     """Answers that were made elsewhere: a scale for all, for each block, and for each value."""
     centers = np.array([[-0.5, 0.25], [0.5, -0.125]])
@@ -110,6 +166,7 @@ if __name__ == "__main__":
     if not (kept := FOLDER / f"ledger-v{VERSION}.db").exists():
         ledger(kept)
     made = {"foreign": imported(), "lloyd": lloyd(), "hybrid": hybrid(), "every-query": every_query()}
+    made["persons"] = persons()
     for name, transcript in made.items():
         file = FOLDER / f"{name}-v{transcript.to_json()['schema_version']}.json"
         if not file.exists():

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recoup import Box, L1Ball, L2Ball, Ledger, Transcript, refit
+from recoup import Box, Category, L1Ball, L2Ball, Ledger, Number, Transcript, refit
 from recoup.privacy.ledger_file import VERSION
 from recoup.privacy.statement import Unit
 from recoup.transcript.transcript import SCHEMA_VERSION, Payment
@@ -16,8 +16,9 @@ FOLDER = Path(__file__).parent
 
 
 def test_the_current_version_has_golden_files():
-    # Only releases with Gaussian noise have the newest.
-    kept = {"lloyd-v3.json", "hybrid-v3.json", f"every-query-v{SCHEMA_VERSION}.json", f"ledger-v{VERSION}.db"}
+    # Only releases of declared columns or of persons have the newest.
+    kept = {"lloyd-v3.json", "hybrid-v3.json", "every-query-v4.json", f"persons-v{SCHEMA_VERSION}.json"}
+    kept |= {f"ledger-v{VERSION}.db"}
     assert {p.name for p in FOLDER.iterdir()} >= kept
 
 
@@ -114,6 +115,27 @@ def test_every_query(version, measure, amount, scale, noisy):
     assert transcript.rounds[1].weights == (619925131, 876706528)
     assert {r.scale for r in transcript.rounds} == {scale}
     assert [float(r.noisy[-1]) for r in transcript.rounds] == noisy
+
+
+def test_persons_v5():
+    transcript = Transcript.load(FOLDER / "persons-v5.json")
+    context = transcript.context
+    assert (context.person, context.per_person, context.records_per_person) == ("patient", "sample", 2)
+    assert context.sample_key == "00112233445566778899aabbccddeeff"
+    assert (str(context.unit), context.distance) == ("one person", 2**31)
+    assert transcript.privacy.per_person == "at most 2 records of each person, chosen by a keyed hash"
+    schema = context.domain.schema
+    assert transcript.privacy.bounds["schema"] == schema.to_json()
+    assert schema["charges"] == Number(1, 1e6, scale="log", unit="EUR", missing=1)
+    assert schema["lab"] == Number(40, 400, scale=(100, 200), missing="own", weight=0.5)
+    assert schema["ward"] == Category(["a", "b", "c"], weight=0.5, other=True, missing="own")
+    assert schema["stage"] == Category(["1", "2", "3"], ordered=True)
+    assert context.domain.columns == (
+        *("age", "charges", "lab", "lab missing", "sex=M"),
+        *("ward=a", "ward=b", "ward=c", "ward=other", "ward=missing", "stage"),
+    )
+    assert [(r.query.type_name, r.query.size) for r in transcript.rounds] == [("histogram", 24), ("voronoi", 24)]
+    assert [float(r.noisy[-1]) for r in transcript.rounds] == [166.8090925838883, 45.642700516720964]
 
 
 def test_writing_a_golden_transcript_gives_its_file_again():

@@ -359,3 +359,49 @@ def test_uniform_points_fill_a_domain_evenly(kind, order, d):
 def test_points_of_a_box_are_drawn_as_they_are():
     drawn = uniform_points(Box([0, 0], [1, 1]), 10, np.random.default_rng(0))
     np.testing.assert_array_equal(drawn, np.random.default_rng(0).uniform(-1.0, 1.0, size=(10, 2)))
+
+
+LOW, HIGH = [0.0, 2.0], [1.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        [(0, 1), (2, 5)],
+        [(np.float64(0), 1.0), (2, np.int64(5))],
+        (LOW, HIGH),
+        (tuple(LOW), tuple(HIGH)),
+        (np.array(LOW), HIGH),
+        np.array([LOW, HIGH]),
+    ],
+)
+def test_a_list_of_tuples_is_a_pair_per_column_and_a_tuple_or_an_array_is_low_and_high(bounds):
+    low, high, names = declared_bounds(bounds, 2)
+    assert (low.tolist(), high.tolist(), names) == (LOW, HIGH, None)
+    assert declared_width(bounds) == 2
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        [LOW, HIGH],
+        [np.array(LOW), np.array(HIGH)],
+        [[0, 1]],
+        [[0, 1], [0, 1], [0, 1]],
+        [(0, 1), [0, 1]],
+        [(0, 0, 0), (1, 1, 1)],
+        ((0, 1), (0, 1), (0, 1)),
+    ],
+)
+@pytest.mark.parametrize("read", [declared_bounds, declared_width])
+def test_what_could_be_either_is_refused_with_both_spellings(bounds, read):
+    with pytest.raises(BoundsError, match=r"\(\[low, low, \.\.\.\], \[high, high, \.\.\.\]\).*\[\(low, high\), "):
+        read(bounds)
+
+
+def test_two_numbers_fit_any_columns():
+    for bounds in ((0, 1), [0, 1], np.array([0, 1])):
+        assert declared_width(bounds) is None
+        assert [side.tolist() for side in declared_bounds(bounds, 3)[:2]] == [[0.0] * 3, [1.0] * 3]
+    with pytest.raises(BoundsError, match="3 lower and 3 upper bounds for 2 columns"):
+        declared_bounds([(0, 1)] * 3, 2)

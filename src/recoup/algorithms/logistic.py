@@ -19,6 +19,7 @@ from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of
 from recoup.errors import ParameterError
 from recoup.maxent.measure import Pass, Problem, maxent, total_of
 from recoup.maxent.support import Measure
+from recoup.mixed import Mixed
 from recoup.queries.base import Array, check_size, of_kind
 from recoup.queries.models import LARGEST_COEFFICIENT, LogisticGradientQuery
 from recoup.transcript.context import Context, Request
@@ -145,7 +146,7 @@ class LogisticRegression(Algorithm):
             tilts[rng.random(tilts.shape) < _UNIFORM] = 0.0
             features = exponential_values(tilts, rng.random(tilts.shape))
             both = [np.column_stack([features, np.full(half, label)]) for label in (-1.0, 1.0)]
-            return context.domain.clip(np.concatenate(both)[:n])
+            return context.domain.records_like(context.domain.clip(np.concatenate(both)[:n]), rng)
 
         total, n_few = total_of(context, rounds), min(n_points, _POINTS_OF_A_PASS)
         slacks = [part * (total * 0.5 * _reach(context, 2)) for part in _SLACKS[:-1]]
@@ -171,7 +172,9 @@ class LogisticRegression(Algorithm):
         return last + supported(minimum - last, curvature, _gradient_variance(rounds, points, weights))
 
     def in_user_units(self, context: Context, answer: Array) -> Array:
-        """The coefficients for features in the user's units, then the intercept."""
+        """The coefficients for features in the user's units, or as a schema scales them, then the intercept."""
+        if isinstance(context.domain, Mixed):
+            return answer
         low, high = (np.array(bound[:-1]) for bound in (context.domain.low, context.domain.high))
         intercept = answer[-1] - np.sum(answer[:-1] * ((high + low) / (high - low)))
         return np.append(2.0 * answer[:-1] / (high - low), intercept)

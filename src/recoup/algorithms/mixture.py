@@ -17,6 +17,7 @@ from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of
 from recoup.algorithms.kmeans.lloyd import spread_centers
 from recoup.domain import Domain, uniform_points
 from recoup.errors import ParameterError
+from recoup.mixed import Mixed
 from recoup.queries.base import MAX_SIZE, Array, check_size, of_kind
 from recoup.queries.models import MixtureQuery
 from recoup.transcript.context import Context, Request
@@ -140,7 +141,9 @@ class GaussianMixture(Algorithm):
 
 
 def half_widths(domain: Domain) -> Array:
-    """Of each column, in the user's units: what its unit is in the unit domain."""
+    """Of each column, in the user's units: what its unit is in the unit domain; a schema's are its own."""
+    if isinstance(domain, Mixed):
+        return np.ones(domain.n_columns)
     return np.asarray(0.5 * (np.array(domain.high) - np.array(domain.low)), dtype=np.float64)
 
 

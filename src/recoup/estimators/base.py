@@ -14,17 +14,20 @@ from sklearn.utils.validation import check_is_fitted
 from recoup._random import seed_for
 from recoup._validate import choice, whole_number
 from recoup.algorithms.base import Algorithm
-from recoup.curator.source import is_path, source_of
-from recoup.curator.tables.open import open_table
+from recoup.curator.source import check_named, is_path, source_of
+from recoup.curator.tables.open import cells_of, open_table
 from recoup.curator.tables.table import Table
 from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
 from recoup.driver import release
-from recoup.errors import BoundsError, BudgetError, DataError, ParameterError, PostprocessDeclined
+from recoup.errors import Argument, BoundsError, BudgetError, DataError, ParameterError, PostprocessDeclined
 from recoup.inference.infer import METHODS, infer
 from recoup.inference.inferred import InferredDataset, refit
 from recoup.inference.judge import judge, warn_of
+from recoup.mixed import Mixed
 from recoup.privacy.ledger import Ledger
+from recoup.privacy.statement import PerPerson
 from recoup.queries.base import Array
+from recoup.schema import Category, Number, Schema
 from recoup.transcript.transcript import Transcript
 
 _LARGEST_GAP = 1.0  # nats per noisy value: what was found is then nowhere near the measure that was looked for
@@ -32,15 +35,22 @@ _LARGEST_GAP = 1.0  # nats per noisy value: what was found is then nowhere near 
 OrAuto = int | Literal["auto"]
 AnyLedger = Ledger | str | os.PathLike[str] | None
 Noise = Literal["secure", "simulated"]
+AnyPerPerson = PerPerson | None
 
 # What `help` and the reference say about the parameters and attributes of every estimator, after its own.
 _PARAMETERS = """
         epsilon: required: the privacy budget of one fit, read as the decimal that is typed.
-        bounds: required and public: `(low, high)` of the features, each a number or one number per column, or `{column:
-            (low, high)}`, which also selects the columns. Never computed from the data.
+        bounds: required and public: `(low, high)` of the features, each a number or one number per column; a list of
+            pairs `[(low, high), ...]`, one per column; `{column: (low, high)}`, which also selects the columns; or a
+            `Schema` (or `{column: Number or Category}`), where columns are more than numbers. Never computed from the
+            data.
         delta: 0 for pure epsilon; above 0 allows Gaussian noise, which k-means uses in more than three columns.
-        n_records: a public guess of the number of records, or "auto".
-        records_per_person: how many records one person may hold; declared, not enforced.
+        n_records: a public guess of the number of records, or "auto"; of persons, where each has one row.
+        records_per_person: how many records one person may hold; declared, and enforced with per_person="sample" only.
+        person: the column that names persons: all records of one are then hidden together, and a record without a name
+            contributes nothing. Columns must be declared by name.
+        per_person: "mean" (the default with `person`) makes one row of a person's records; "sample" keeps
+            `records_per_person` of them, and noise is as many times as large.
         postprocess: "maxent" infers the maximum-entropy data set from all rounds and refits on it without noise; "mcmc"
             samples one; "none" keeps the algorithm's own answer, such as the last iterate. "auto" is "maxent"; where
             released values say that there is too much noise to infer from (never of clusters) "none", and `fit` warns.
@@ -57,7 +67,8 @@ _ATTRIBUTES = """
             doubtful with the reasons, which `fit` warns of (`recoup.errors.DoubtfulResult`); none without a transcript.
         declined_: why "auto" did not infer, or none; not of clusters, which `doubtful_` tells one by one.
         privacy_: the privacy statement, and whether a ledger counts it.
-        n_features_in_: the number of columns."""
+        n_features_in_: the number of declared columns, which a table must have; `feature_names_in_` their names. What
+            is learnt has a column for each number, and one for each value of a category with three or more."""
 _GUARANTEES = """
 
     Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit.
@@ -138,6 +149,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         choice(self.postprocess, "postprocess", self._postprocesses())
         opened = self._open(X, y)
         algorithm = self._algorithm(opened.records)
+        if self.postprocess == "mcmc" and not opened.records.has_grid:
+            moves = " moves records freely, and those of this schema cannot be: use "
+            raise ParameterError(Argument("postprocess", '"mcmc"'), moves, Argument("postprocess", '"maxent"'), ".")
         transcript = release(algorithm, opened.source, domain=opened.records, **terms, **saved)
         self._set_domain(opened.features)
         return transcript, algorithm
@@ -181,7 +195,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 "epsilon is missing, and has no default: how much privacy a fit may cost is yours to decide. Name it, "
                 "such as epsilon=1; `recoup plan` says what accuracy to expect."
             )
-        same = ("epsilon", "delta", "ledger", "records_per_person", "csv_dialect", "random_state", "noise")
+        same = ["epsilon", "delta", "ledger", "records_per_person", "person", "per_person"]
+        same += ["csv_dialect", "random_state", "noise"]
         n_records = None if self.n_records == "auto" else whole_number(self.n_records, "n_records")
         return {name: getattr(self, name) for name in same} | {"n_records": n_records}
 
@@ -195,10 +210,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 f'domain={self.domain!r}: choose "auto", {", ".join(DOMAINS)}, or give a Domain.', parameter="domain"
             )
         check_declared(self.bounds)
+        if (schema := declared_schema(self.bounds)) is not None:
+            if kind != "box":
+                raise ParameterError(
+                    f'domain={self.domain!r}: a schema makes a domain of its own, so leave it at "auto".',
+                    parameter="domain",
+                )
+            mixed = Mixed(schema=schema)
+            return Opened(X, mixed, mixed)
         if isinstance(self.bounds, Mapping):
             low, high, columns = declared_bounds(self.bounds)
             domain = DOMAINS[kind](tuple(low), tuple(high), columns)
             return Opened(X, domain, domain)
+        check_named(self.person, None)
         # Opened once: a stream can be read only once. A list declares no width, so it takes that of the bounds.
         width = declared_width(self.bounds) if isinstance(X, list | tuple) else None
         table = open_table(X, n_columns=width, csv_dialect=self.csv_dialect)
@@ -243,9 +267,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _set_domain(self, domain: Domain) -> None:
         self._domain = domain
-        self.n_features_in_ = domain.n_columns
-        if domain.columns is not None:
-            self.feature_names_in_ = np.array(domain.columns, dtype=object)
+        self.n_features_in_ = domain.n_declared
+        if domain.table_columns is not None:
+            self.feature_names_in_ = np.array(domain.table_columns, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
@@ -253,27 +277,54 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> Array:
         """The records as they are; one with a value that is missing or infinite is NaN throughout."""
+        return _complete(self._cells_of(X))
+
+    def _cells_of(self, X: Any) -> Array:
+        """The declared columns of the records, as readers give them."""
         check_is_fitted(self)
         domain = self._domain
-        columns = None if isinstance(X, list | tuple | np.ndarray) else domain.columns
+        expecting = f"{type(self).__name__} is expecting {domain.n_declared} features as input"
+        if isinstance(X, list | tuple):
+            # Nothing is hidden from whoever asks about given records, so a slip is told; `fit` reads it as missing.
+            widths = {None if cells is None else len(cells) for cells in map(cells_of, X)}
+            if other := widths - {domain.n_declared}:
+                found = "that is none" if None in other else f"of {min(other)} features"  # type: ignore[type-var]
+                raise DataError(f"X has a row {found}, but {expecting}: give a list of rows of that length.")
+        schema = domain.schema if isinstance(domain, Mixed) else None
+        named = schema is not None or not isinstance(X, list | tuple | np.ndarray)
         # A list declares no width: its rows are read by that of the domain.
-        width = domain.n_columns if isinstance(X, list | tuple) else None
-        table = open_table(X, columns, n_columns=width, csv_dialect=self.csv_dialect)
-        if table.n_columns != domain.n_columns:
-            expecting = f"{type(self).__name__} is expecting {domain.n_columns} features as input"
+        width = domain.n_declared if isinstance(X, list | tuple) else None
+        columns = domain.table_columns if named else None
+        table = open_table(X, columns, n_columns=width, csv_dialect=self.csv_dialect, schema=schema)
+        if table.n_columns != domain.n_declared:
             raise DataError(f"X has {table.n_columns} features, but {expecting}.")
-        rows = rows_of(table)
-        return np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, np.nan)
+        return rows_of(table)
 
     def _unit(self, X: Any) -> Array:
-        """The records in the unit domain, exactly; NaN where a value is missing or infinite."""
-        rows = self._rows(X)  # says so if nothing is fitted yet
-        return self._domain.to_unit(rows)
+        """The records in the unit domain, exactly; NaN where a value is missing or infinite, and nothing stands in."""
+        return self._unit_of(self._cells_of(X))
+
+    def _unit_of(self, rows: Array) -> Array:
+        if isinstance(self._domain, Mixed):
+            return self._domain.encode(list(rows.T))
+        return self._domain.to_unit(_complete(rows))
 
 
 def rows_of(table: Table) -> Array:
     """All records of a table, for local use."""
     return np.concatenate([np.asarray(block, dtype=np.float64) for block in table.blocks()])
+
+
+def _complete(rows: Array) -> Array:
+    return np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, np.nan)
+
+
+def declared_schema(bounds: object) -> Schema | None:
+    """The schema that bounds are, or declare column by column; none where they are numbers alone."""
+    if isinstance(bounds, Schema):
+        return bounds
+    columns = list(bounds.values()) if isinstance(bounds, Mapping) else []
+    return Schema(bounds) if any(isinstance(column, Number | Category) for column in columns) else None  # type: ignore[arg-type]
 
 
 def check_declared(bounds: object) -> None:

@@ -14,7 +14,7 @@ from recoup.algorithms.components import CovariancePCA, PowerPCA, check_width, p
 from recoup.algorithms.registry import choices
 from recoup.domain import Domain
 from recoup.errors import Argument, DataError, ParameterError
-from recoup.estimators.base import AnyLedger, Noise, OrAuto, PrivateEstimator
+from recoup.estimators.base import AnyLedger, AnyPerPerson, Noise, OrAuto, PrivateEstimator
 from recoup.maxent.sizes import WeightedPoints
 from recoup.privacy.price import as_fraction
 from recoup.queries.base import Array
@@ -60,6 +60,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         domain: Any = "auto",
         n_records: OrAuto = "auto",
         records_per_person: int = 1,
+        person: str | None = None,
+        per_person: AnyPerPerson = None,
         algorithm: str = "auto",
         n_rounds: OrAuto = "auto",
         postprocess: str = "auto",

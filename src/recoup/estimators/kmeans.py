@@ -17,7 +17,7 @@ from recoup.curator.rivals import RIVALS, rival_of
 from recoup.curator.rivals.base import release_model
 from recoup.domain import Domain
 from recoup.errors import Argument, ParameterError
-from recoup.estimators.base import AnyLedger, Noise, OrAuto, PrivateEstimator
+from recoup.estimators.base import AnyLedger, AnyPerPerson, Noise, OrAuto, PrivateEstimator
 from recoup.inference.infer import METHODS
 from recoup.inference.intervals import Intervals, intervals
 from recoup.inference.judge import doubts_of
@@ -25,6 +25,7 @@ from recoup.queries.base import Array
 from recoup.queries.cells import VoronoiQuery
 from recoup.transcript.transcript import Transcript
 
+_OF_GRIDS = ("grid", "hybrid")
 _OF_LLOYD = ("mcmc", "consistency")  # "auto" chooses DP-KMEANS for these
 
 
@@ -46,7 +47,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         n_rounds: "auto", or a number of rounds for "lloyd" (the paper uses 5) or "privgene".
 
     Attributes:
-        cluster_centers_: (n_clusters, d), in the user's units, inside the bounds, in the order of their first column.
+        cluster_centers_: (n_clusters, d), in the user's units, inside the bounds, in the order of their first column;
+            of a category the share of each value, so that there may be more columns than declared.
         doubtful_: the clusters that may be nothing but noise, as rows of `cluster_centers_`.
 
     >>> x = np.random.default_rng(0).normal([[0.3, 0.7]], 0.1, size=(2000, 2))
@@ -65,6 +67,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         domain: Any = "auto",
         n_records: OrAuto = "auto",
         records_per_person: int = 1,
+        person: str | None = None,
+        per_person: AnyPerPerson = None,
         algorithm: str = "auto",
         n_rounds: OrAuto = "auto",
         postprocess: str = "auto",
@@ -146,6 +150,9 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         if self.algorithm not in ("auto", "lloyd") and self.postprocess == "consistency":
             asked, needed = Argument("postprocess", repr(self.postprocess)), Argument("algorithm", '"lloyd"')
             raise ParameterError(asked, " reads DP-KMEANS only: use ", needed, " with it.")
+        if self.algorithm in _OF_GRIDS and not records.has_grid:
+            asked, able = Argument("algorithm", repr(self.algorithm)), Argument("algorithm", '"adaptive"')
+            raise ParameterError(asked, " counts in a grid of numbers, and this schema has more: use ", able, ".")
         name = "lloyd" if self.algorithm == "auto" and self.postprocess in _OF_LLOYD else self.algorithm
         entry, rounds = clustering_named(name, None if self.n_rounds == "auto" else self.n_rounds)
         return entry.kind(n_clusters=self.n_clusters, **rounds)  # type: ignore[call-arg]

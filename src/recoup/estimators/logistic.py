@@ -12,9 +12,10 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
@@ -23,14 +24,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.logistic import LogisticRegression, trust_in_base
-from recoup.curator.source import is_path, source_of
+from recoup.curator.source import check_named, is_path, source_of
 from recoup.curator.spark import SparkTable, is_spark
 from recoup.curator.tables.open import cells_of, open_table
-from recoup.curator.tables.table import Table, TableRows
+from recoup.curator.tables.table import Columns, Table, TableRows
 from recoup.domain import Box, Domain, declared_bounds, declared_width
 from recoup.errors import DataError, ParameterError
-from recoup.estimators.base import AnyLedger, Noise, Opened, OrAuto, PrivateEstimator, check_declared, rows_of
+from recoup.estimators.base import (
+    AnyLedger,
+    AnyPerPerson,
+    Noise,
+    Opened,
+    OrAuto,
+    PrivateEstimator,
+    check_declared,
+    declared_schema,
+    rows_of,
+)
+from recoup.mixed import Mixed
 from recoup.queries.base import Array
+from recoup.schema import Number, Schema
 
 
 class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
@@ -47,7 +60,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             bounds; the intercept is free.
 
     Attributes:
-        coef_: (1, d), for features in the user's units.
+        coef_: (1, d), for features in the user's units; for those of a `Schema` as it scales them.
         intercept_: (1,).
         classes_: (2,), as declared. The last column of `inferred_` is the label, 0 or 1; in a data set inferred from
             this transcript together with others it may lie between, and counts as positive from 0.5 on.
@@ -69,6 +82,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         delta: Any = 0.0,
         n_records: OrAuto = "auto",
         records_per_person: int = 1,
+        person: str | None = None,
+        per_person: AnyPerPerson = None,
         n_rounds: int = 10,
         step_size: float = 16.0,
         l2: float = 1e-3,
@@ -88,8 +103,10 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
 
     def decision_function(self, X: Any) -> Array:
         """The log-odds of the positive class, (n,); NaN where a value is missing. For local use only."""
-        check_is_fitted(self)
-        rows = self._domain.from_unit(self._unit(X))
+        return self._decided(self._unit(X))
+
+    def _decided(self, unit: Array) -> Array:
+        rows = unit if isinstance(self._domain, Mixed) else self._domain.from_unit(unit)
         return np.asarray(rows @ self.coef_[0] + self.intercept_[0])
 
     def predict_proba(self, X: Any) -> Array:
@@ -109,12 +126,13 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         a complete record the share is NaN.
         """
         check_is_fitted(self)
-        classes, columns = (self.classes_[0], self.classes_[1]), self._domain.columns
+        classes, columns = (self.classes_[0], self.classes_[1]), self._domain.table_columns
         if isinstance(y, str):
             if columns is None:
                 raise DataError("The features have no names, so y cannot be one either: give the labels themselves.")
-            rows = rows_of(open_table(X, (*columns, y), csv_dialect=self.csv_dialect))
-            decision, codes = self.decision_function(rows[:, :-1]), codes_of(rows[:, -1], classes)
+            schema = None if not isinstance(self._domain, Mixed) else _labelled(self._domain.schema, y)
+            rows = rows_of(open_table(X, (*columns, y), csv_dialect=self.csv_dialect, schema=schema))
+            decision, codes = self._decided(self._unit_of(rows[:, :-1])), codes_of(rows[:, -1], classes)
         else:
             decision, codes = self.decision_function(X), codes_of(y, classes)
         _check_lengths(len(decision), len(codes))
@@ -125,7 +143,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         return float(np.average((decision >= 0.0)[used] == (codes == 1.0)[used], weights=weights[used]))
 
     def _open(self, X: Any, y: Any = None) -> Opened:
-        return open_labelled(X, y, self.bounds, declared_classes(self.classes), self.csv_dialect)
+        return open_labelled(X, y, self.bounds, declared_classes(self.classes), self.csv_dialect, self.person)
 
     def _algorithm(self, records: Domain) -> Algorithm:
         return LogisticRegression(
@@ -154,20 +172,56 @@ def declared_classes(classes: Any) -> tuple[Any, Any]:
     return classes[0], classes[1]
 
 
-def open_labelled(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any], csv_dialect: str = "rfc4180") -> Opened:
-    """Open a table of any kind and its labels, in the order of the rows or by the name of a numeric column of X."""
+class Features(NamedTuple):
+    """The columns beside the label, as they were declared; without names they are those that the table has."""
+
+    columns: tuple[str, ...] | None
+    schema: Schema | None
+    person: str | None
+
+    @classmethod
+    def of(cls, bounds: Any, person: str | None) -> Features:
+        """The columns that bounds declare."""
+        schema = declared_schema(bounds)
+        columns = declared_bounds(bounds)[2] if schema is None else tuple(schema)
+        check_named(person, columns)
+        return cls(columns, schema, person)
+
+
+def open_labelled(
+    X: Any,
+    y: Any,
+    bounds: Any,
+    classes: tuple[Any, Any],
+    csv_dialect: str = "rfc4180",
+    person: str | None = None,
+) -> Opened:
+    """Open a table of any kind and its labels, in the order of the rows or by the name of a numeric column of X.
+
+    Of a person with one row the label is that of most of their records, of as many the positive one.
+    """
     if y is None:
         raise ParameterError("this classifier requires y to be passed, but the target y is None.")
     check_declared(bounds)
+    declared = Features.of(bounds, person)
     if isinstance(y, str):
-        table = _with_own_column(X, y, bounds, classes, csv_dialect)
+        table = _with_own_column(X, y, declared, classes, csv_dialect)
     else:
-        table = _with_labels(X, y, bounds, classes)
-    names = None if table.columns is None else table.columns[:-1]
-    low, high, _ = declared_bounds(bounds, table.n_columns - 1)
-    features = Box(tuple(low), tuple(high), names)
-    records = Box((*features.low, 0.0), (*features.high, 1.0), table.columns)
-    return Opened(source_of(table, records, keep=not is_path(X)), records, features)
+        table = _with_labels(X, y, bounds, declared, classes)
+    if declared.schema is not None:
+        label = (table.columns or ("label",))[-1]
+        records: Domain = Mixed(schema=_labelled(declared.schema, label))
+        features: Domain = Mixed(schema=declared.schema)
+    else:
+        low, high, _ = declared_bounds(bounds, table.n_columns - 1)
+        features = Box(tuple(low), tuple(high), None if table.columns is None else table.columns[:-1])
+        records = Box((*features.low, 0.0), (*features.high, 1.0), table.columns)
+    # Who holds what is for the release to find: it draws the key by which records are chosen.
+    return Opened(table if person else source_of(table, records, keep=not is_path(X)), records, features)
+
+
+def _labelled(schema: Schema, label: str) -> Schema:
+    return Schema({**schema, label: Number(0, 1)})
 
 
 def codes_of(labels: Any, classes: tuple[Any, Any]) -> Array:
@@ -226,11 +280,11 @@ def _code(value: Any, classes: tuple[Any, Any]) -> float:
         return math.nan  # what cannot even be compared is neither
 
 
-def _with_labels(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any]) -> Table:
+def _with_labels(X: Any, y: Any, bounds: Any, declared: Features, classes: tuple[Any, Any]) -> Table:
     if is_path(X) or is_spark(X):
         raise DataError("The labels of a file or of a Spark DataFrame are one of its columns: give y its name.")
     codes = codes_of(y, classes)
-    columns = declared_bounds(bounds)[2]
+    columns, schema, person = declared
     if isinstance(X, list | tuple) and columns is None:
         # Row by row: a row that is none contributes nothing, and neither does its label.
         _check_lengths(len(X), len(codes))
@@ -238,14 +292,22 @@ def _with_labels(X: Any, y: Any, bounds: Any, classes: tuple[Any, Any]) -> Table
         rows = [None if cells is None else [*cells, code] for cells, code in pairs]
         width = declared_width(bounds)
         return open_table(rows, n_columns=None if width is None else width + 1)
-    table = open_table(X, columns)
-    features = rows_of(table)
+    width = None if schema is None else len(schema)
+    table = open_table(X, columns, n_columns=width, schema=schema, person=person)
+    if person is None:
+        features, keys = rows_of(table), None
+    else:
+        blocks = list(table.person_blocks())
+        features = np.concatenate([np.asarray(rows, dtype=np.float64) for rows, _ in blocks])
+        keys = pa.concat_arrays([keys for _, keys in blocks])
     _check_lengths(len(features), len(codes))
-    records, label = np.column_stack([features, codes]), "label"
-    while label in (table.columns or ()):
+    label = "label"
+    while label in (table.columns or columns or ()):
         label += "_"
     names = None if table.columns is None else (*table.columns, label)
-    return Table(names, table.n_columns + 1, lambda _: iter((records,)))
+    records = np.column_stack([features, codes])
+    block = records if keys is None else Columns(tuple(records.T), len(records), keys)
+    return Table(names, table.n_columns + 1, lambda _: iter((block,)), person_type=table.person_type)
 
 
 def _check_lengths(n_rows: int, n_labels: int) -> None:
@@ -255,18 +317,20 @@ def _check_lengths(n_rows: int, n_labels: int) -> None:
         raise DataError("X and y have inconsistent numbers of samples: give one label for each row.")
 
 
-def _with_own_column(X: Any, name: str, bounds: Any, classes: tuple[Any, Any], csv_dialect: str) -> Table:
+def _with_own_column(X: Any, name: str, declared: Features, classes: tuple[Any, Any], csv_dialect: str) -> Table:
     finite = _are_numbers(classes) and all(math.isfinite(c) for c in classes)
     if not finite or float(classes[0]) == float(classes[1]):
         raise ParameterError(
             f"classes={classes!r}: the classes of a column are two finite numbers that float64 tells apart.",
             parameter="classes",
         )
-    features = declared_bounds(bounds)[2]
+    features, schema, person = declared
     if features is not None and name in features:
         raise ParameterError(f"column {name!r} is the label: its values are declared by classes, not by bounds.")
     # Opened once: a stream can be read only once.
-    table = open_table(X, None if features is None else (*features, name), csv_dialect=csv_dialect)
+    columns = None if features is None else (*features, name)
+    both = None if schema is None else _labelled(schema, name)
+    table = open_table(X, columns, csv_dialect=csv_dialect, schema=both, person=person)
     if table.columns is None or name not in table.columns:
         raise DataError(f"X has no column {name!r}: give the labels themselves, or a table with named columns.")
     place = table.columns.index(name)
@@ -275,6 +339,7 @@ def _with_own_column(X: Any, name: str, bounds: Any, classes: tuple[Any, Any], c
     if isinstance(table, SparkTable):
         # The same translation where the records are; columns have plain names of our own there.
         *plain, own = (table.frame.columns[j] for j in order)
+        plain += table.frame.columns[table.n_columns :]  # that of persons
         negative, positive = (f"{float(c)!r}D" for c in classes)
         label = f"CAST({own} AS DOUBLE)"
         code = f"CASE WHEN {label} = {negative} THEN 0.0D WHEN {label} = {positive} THEN 1.0D END AS {own}"
@@ -284,6 +349,7 @@ def _with_own_column(X: Any, name: str, bounds: Any, classes: tuple[Any, Any], c
         for block in table.blocks(block_rows):
             rows = np.asarray(block, dtype=np.float64)[:, order]
             rows[:, -1] = codes_of(rows[:, -1], classes)
-            yield np.ascontiguousarray(rows)
+            persons = block.persons if isinstance(block, Columns) else None
+            yield Columns(tuple(rows.T), len(rows), persons) if person else np.ascontiguousarray(rows)
 
     return replace(table, columns=names, _read=read)

@@ -15,7 +15,8 @@ from recoup._validate import whole_number
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.mixture import GaussianMixture, Mixture, half_widths, log_joint
 from recoup.domain import Domain
-from recoup.estimators.base import AnyLedger, Noise, OrAuto, PrivateEstimator
+from recoup.estimators.base import AnyLedger, AnyPerPerson, Noise, OrAuto, PrivateEstimator
+from recoup.mixed import Mixed
 from recoup.queries.base import Array
 
 
@@ -41,7 +42,8 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
     Attributes:
         weights_: (n_components,), of sum 1.
         means_: (n_components, d), in the user's units, inside the bounds.
-        covariances_: (n_components, d), the variance of each column, in the user's units.
+        covariances_: (n_components, d), the variance of each column, in the user's units; of the columns of a `Schema`
+            as it scales them.
 
     >>> x = np.random.default_rng(0).normal([0.3, 0.7], 0.05, size=(5000, 2)).reshape(-1, 1)
     >>> model = PrivateGaussianMixture(2, 1.0, (0, 1), delta=1e-6, random_state=0, noise="simulated").fit(x)
@@ -59,6 +61,8 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
         domain: Any = "auto",
         n_records: OrAuto = "auto",
         records_per_person: int = 1,
+        person: str | None = None,
+        per_person: AnyPerPerson = None,
         n_rounds: OrAuto = "auto",
         postprocess: str = "auto",
         ledger: AnyLedger = None,
@@ -69,7 +73,10 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
         self._store(locals())
 
     def score_samples(self, X: Any) -> Array:
-        """The log-density at each record, in the user's units; NaN where a value is missing. For local use only."""
+        """The log-density at each record, in the user's units; NaN where a value is missing. For local use only.
+
+        Of the columns of a `Schema` as it scales them.
+        """
         return np.asarray(logsumexp(self._log_joint(X), axis=1)) - float(np.log(half_widths(self._domain)).sum())
 
     def score(self, X: Any, y: object = None) -> float:
@@ -94,26 +101,34 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
     def sample(self, n_samples: int = 1) -> Sample:
         """Draw records in the user's units, and the component of each, from the fitted mixture; it costs no privacy.
 
-        As tails are not cut, some may lie outside the bounds.
+        As tails are not cut, some may lie outside the bounds; not of a `Schema`, whose scales end there.
         """
         check_is_fitted(self)
         n_samples = whole_number(n_samples, "n_samples")
         rng = sampler(self.random_state)
         components = rng.choice(len(self.weights_), size=n_samples, p=self.weights_ / self.weights_.sum())
         spread = np.sqrt(self.covariances_)[components]
-        return Sample(self.means_[components] + spread * rng.standard_normal(spread.shape), components)
+        moves = spread * rng.standard_normal(spread.shape)
+        if isinstance(self._domain, Mixed):
+            near = self._domain.clip(self._domain.to_unit(self.means_)[components] + moves)
+            return Sample(self._domain.from_unit(self._domain.records_like(near, rng)), components)
+        return Sample(self.means_[components] + moves, components)
 
     def _algorithm(self, records: Domain) -> Algorithm:
         rounds = {} if self.n_rounds == "auto" else {"n_rounds": self.n_rounds}
         return GaussianMixture(n_components=self.n_components, **rounds)
 
     def _keep(self, answer: Array, algorithm: Algorithm) -> None:
-        d = self.n_features_in_
+        d = self._domain.n_columns
         self.weights_, self.means_, self.covariances_ = answer[:, 0], answer[:, 1 : 1 + d], answer[:, 1 + d :]
 
     def _log_joint(self, X: Any) -> Array:
         """Of records scaled by the bounds, neither clamped nor projected: a density is that of the record itself."""
-        rows, half = self._rows(X), half_widths(self._domain)
-        middle = np.array(self._domain.low) + half
+        check_is_fitted(self)
+        half = half_widths(self._domain)
+        if isinstance(self._domain, Mixed):
+            means = self._domain.to_unit(self.means_)
+            return log_joint(Mixture(self.weights_, means, self.covariances_.mean(axis=1)), self._unit(X))
+        rows, middle = self._rows(X), np.array(self._domain.low) + half
         variances = (self.covariances_ / half**2).mean(axis=1)
         return log_joint(Mixture(self.weights_, (self.means_ - middle) / half, variances), (rows - middle) / half)

@@ -47,6 +47,7 @@ def test_parameters():
     parameters = model().get_params()
     assert set(parameters) == {
         *("n_clusters", "epsilon", "bounds", "delta", "domain", "n_records", "records_per_person", "algorithm"),
+        *("person", "per_person"),
         *("n_rounds", "postprocess", "ledger", "csv_dialect", "random_state", "noise"),
     }
     assert model().set_params(epsilon=2).epsilon == 2
