@@ -52,13 +52,7 @@ class TableSource:
 
     def total(self, query: Query, factors: Array) -> list[int]:
         """The exact sum over records of trunc(contribution * factors)."""
-        total, part, n_added = [0] * query.size, np.zeros(query.size, dtype=np.int64), 0
-        for n_records, added in self._totals(query, factors):
-            if n_added + n_records > _LARGEST_SUM:
-                total, part, n_added = _added(total, part), np.zeros_like(part), 0
-            part += added
-            n_added += n_records
-        return _added(total, part)
+        return sum_of_totals(self._totals(query, factors), query.size)
 
     def _totals(self, query: Query, factors: Array) -> Iterator[tuple[int, Integers]]:
         if self._keep:
@@ -83,6 +77,17 @@ class TableSource:
 
     def _made(self) -> Iterator[Records]:
         return (fixed_records(block, self._domain) for block in self._table.blocks())
+
+
+def sum_of_totals(totals: Iterator[tuple[int, Integers]], size: int) -> list[int]:
+    """Add up the totals of blocks, each with how many records it has, exactly."""
+    total, part, n_added = [0] * size, np.zeros(size, dtype=np.int64), 0
+    for n_records, added in totals:
+        if n_added + n_records > _LARGEST_SUM:
+            total, part, n_added = _added(total, part), np.zeros_like(part), 0
+        part += added
+        n_added += n_records
+    return _added(total, part)
 
 
 def _added(total: list[int], part: Integers) -> list[int]:
