@@ -132,13 +132,12 @@ def open_polars(frame: Any, wanted: Wanted) -> Table:
 
     def columns(rows: slice) -> Columns:
         part, made = frame.slice(rows.start, rows.stop - rows.start), []
-        for position, kind, rule in zip(positions, kinds, rules, strict=True):
+        for position, rule in zip(positions, rules, strict=True):
             column = part.to_series(places.index(position))
             if rule is NUMBERS:
                 made.append(_polars_numbers(column, narrow=False).to_numpy())
             else:
-                wide = column.dtype.is_numeric() and kind == pa.float64()
-                made.append(rule.of_arrow((column.cast(polars.Float64, strict=False) if wide else column).to_arrow()))
+                made.append(rule.of_arrow(_polars_cells(column)))
         return wanted.block(made, part.height)
 
     narrow = bool(positions) and all(schema[names[position]] == polars.Float32 for position in positions)
@@ -150,9 +149,15 @@ def _polars_type(dtype: Any) -> Any:
     """The Arrow type that a data type becomes; none if there is no such."""
     import polars
 
-    kind = quietly(lambda: polars.Series([], dtype=dtype).to_arrow().type)
-    # Numbers of a width that Arrow does not have are read as floats.
-    return pa.float64() if dtype.is_numeric() and (kind is None or pa.types.is_floating(kind)) else kind
+    wide = dtype in (polars.Int128, polars.UInt128)  # which Arrow does not have
+    return pa.decimal128(38, 0) if wide else quietly(lambda: polars.Series([], dtype=dtype).to_arrow().type)
+
+
+def _polars_cells(column: Any) -> Any:
+    import polars
+
+    wide = column.dtype in (polars.Int128, polars.UInt128)
+    return (column.cast(polars.Decimal(38, 0), strict=False) if wide else column).to_arrow()
 
 
 def _polars_numbers(cells: Any, narrow: bool) -> Any:

@@ -76,13 +76,18 @@ def open_table(
     if wanted.columns is not None and len(set(wanted.columns)) < len(wanted.columns):
         twice = next(name for name, times in Counter(wanted.columns).items() if times > 1)
         raise DataError(f"Column {twice!r} is declared twice. Declare each column once.")
+    n_columns = n_columns if schema is None else len(schema)
     table = _open(X, wanted, n_columns, csv_dialect)
-    if n_columns is not None and n_columns != table.n_columns:
-        declared = "1 column" if n_columns == 1 else f"{n_columns} columns"
-        raise DataError(f"The bounds are declared for {declared} but the table has {table.n_columns}.")
+    _check_width(table.n_columns, n_columns)
     if table.n_columns == 0:
         raise DataError("The table has no columns. Declare at least one.")
     return table
+
+
+def _check_width(width: int, n_columns: int | None) -> None:
+    if n_columns is not None and n_columns != width:
+        declared = "1 column" if n_columns == 1 else f"{n_columns} columns"
+        raise DataError(f"The bounds are declared for {declared} but the table has {width}.")
 
 
 def _open(X: object, wanted: Wanted, n_columns: int | None, csv_dialect: str) -> Table:
@@ -124,7 +129,6 @@ def _open(X: object, wanted: Wanted, n_columns: int | None, csv_dialect: str) ->
                 "The columns are declared by name, but an array has no names. "
                 "Declare bounds=(low, high) in the order of its columns, or hand over a data frame."
             )
-        n_columns = n_columns if wanted.schema is None else len(wanted.schema)
         return _open_rows(X, n_columns, wanted) if isinstance(X, list | tuple) else _open_array(source, wanted)
     raise DataError(
         f"No table can be read from a {type(X).__name__}. Hand over a NumPy array, a pandas or Polars frame, "
@@ -142,12 +146,12 @@ def _open_array(X: Any, wanted: Wanted) -> Table:
             f"The array has {array.ndim} dimension(s), not 2. Reshape your data: X.reshape(-1, 1) if it is one column, "
             "X.reshape(1, -1) if it is one record."
         )
+    if wanted.schema is not None:
+        _check_width(array.shape[1], len(wanted.schema))
     _check_kind(array.dtype, wanted.schema)
     if array.dtype.kind not in _NUMERIC_KINDS:
-        # Where the number of columns is another, it is refused later, as for any table.
-        return _open_rows(array, array.shape[1], wanted if array.shape[1] == len(wanted.schema or ()) else Wanted())
-    rules = list(enumerate(wanted.rules(array.shape[1])))
-    categories = [(j, rule) for j, rule in rules[: array.shape[1]] if rule is not NUMBERS]
+        return _open_rows(array, array.shape[1], wanted)
+    categories = [(j, rule) for j, rule in enumerate(wanted.rules(array.shape[1])) if rule is not NUMBERS]
 
     def cut(rows: slice) -> NDArray[Any]:
         part = array[rows]
