@@ -37,7 +37,7 @@ _ARROW_TYPES: Final = {
 # A total has more than 64 bits once there are 2^33 records, so it travels in two halves that Spark can add exactly.
 _LOW_BITS: Final = 32
 _LONGEST_CHAIN: Final = 20  # of causes of an error
-_PARTIAL: Final = "position long, high long, low long"
+PARTIAL: Final = "position long, high long, low long"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +136,9 @@ class SparkSource:
         """The exact sum over records of trunc(contribution * factors)."""
         # As JSON values, so that a worker builds its own query as the driver did, compiled kernels included.
         task = (__version__, query.to_json(), self._domain.to_json(), factors.tolist())
-
-        def run(batches: Iterator[Any]) -> Iterator[Any]:
-            # Spark gives a task one core and runs as many tasks as there are cores.
-            os.environ.setdefault("RECOUP_NUM_THREADS", "1")
-            return partial_totals(batches, *task)
-
         failure: SparkError | None = None
         try:
-            partial = _map_in_arrow(self._table.frame, run, _PARTIAL)
+            partial = self._partial_totals(task)
             position, high, low = partial.groupBy("position").sum("high", "low").toArrow().columns
         except Exception as error:
             failure = self._failure(error)
@@ -155,6 +149,9 @@ class SparkSource:
         for i, a, b in zip(position.to_pylist(), high.to_pylist(), low.to_pylist(), strict=True):
             total[i] = (a << _LOW_BITS) + b
         return total
+
+    def _partial_totals(self, task: tuple[Any, ...]) -> Any:
+        return on_workers(self._table.frame, partial_totals, task, PARTIAL)
 
     def _failure(self, error: Exception) -> SparkError:
         # Spark's own message may quote a record: of it, only the file that could not be read is named. Names of columns
@@ -188,16 +185,36 @@ def partial_totals(
     from recoup.curator.source import TableSource
     from recoup.queries import query_from_json
 
-    if version != __version__:
-        raise SparkError(_other_version(__version__))
+    check_version(version)
     asked, limits = query_from_json(query), domain_from_json(domain)
     wanted = Wanted(schema=limits.schema if isinstance(limits, Mixed) else None)
     table = Table(None, limits.n_declared, lambda _: map(wanted.columns_of, batches))
-    total = TableSource(table, limits, keep=False).total(asked, np.array(factors))
+    yield from in_halves(TableSource(table, limits, keep=False).total(asked, np.array(factors)))
+
+
+def in_halves(total: list[int]) -> Iterator[Any]:
+    """One batch with the position, high and low part of every total that is not zero; none if all are."""
     parts = [(i, value >> _LOW_BITS, value & (1 << _LOW_BITS) - 1) for i, value in enumerate(total) if value]
     if parts:
         position, high, low = zip(*parts, strict=True)
         yield pa.RecordBatch.from_pydict({"position": position, "high": high, "low": low})
+
+
+def on_workers(frame: Any, work: Callable[..., Iterator[Any]], task: tuple[Any, ...], schema: str) -> Any:
+    """The frame that `work(batches, *task)` makes of each partition of a frame."""
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        # Spark gives a task one core and runs as many tasks as there are cores.
+        os.environ.setdefault("RECOUP_NUM_THREADS", "1")
+        return work(batches, *task)
+
+    return _map_in_arrow(frame, run, schema)
+
+
+def check_version(version: str) -> None:
+    """Refuse, on a worker, a driver of another version."""
+    if version != __version__:
+        raise SparkError(_other_version(__version__))
 
 
 def _map_in_arrow(frame: Any, work: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> Any:
