@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from recoup.domain import Box, L1Ball, L2Ball
     from recoup.driver import release
     from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
+    from recoup.found_bounds import FoundBounds, find_bounds
     from recoup.imported import load_foreign, transcript_from
     from recoup.inference.choose import suggest_clusters
     from recoup.inference.infer import infer
@@ -46,6 +47,7 @@ _HOMES = {
         "domain": "Box L1Ball L2Ball",
         "driver": "release",
         "estimators": "PrivateGaussianMixture PrivateKMeans PrivateLogisticRegression PrivatePCA",
+        "found_bounds": "FoundBounds find_bounds",
         "imported": "load_foreign transcript_from",
         "inference.choose": "suggest_clusters",
         "inference.infer": "infer",
@@ -64,6 +66,7 @@ __all__ = [
     "Box",
     "Category",
     "CovariancePCA",
+    "FoundBounds",
     "GaussianMixture",
     "GridKMeans",
     "HybridKMeans",
@@ -84,6 +87,7 @@ __all__ = [
     "Schema",
     "Transcript",
     "__version__",
+    "find_bounds",
     "infer",
     "load_foreign",
     "refit",

@@ -8,6 +8,7 @@ import pytest
 from cases import context, domains
 
 from recoup.algorithms.base import Algorithm
+from recoup.algorithms.bounds import FindBounds
 from recoup.algorithms.components import CovariancePCA, PowerPCA
 from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
 from recoup.algorithms.kmeans.grid import GridKMeans, HybridKMeans
@@ -22,6 +23,7 @@ from recoup.transcript.transcript import Transcript
 pytestmark = pytest.mark.usefixtures("few_points")
 
 CASES = {
+    "bounds": FindBounds(),
     "kmeans-lloyd": KMeans(n_clusters=3, n_rounds=4),
     "kmeans-adaptive": AdaptiveKMeans(n_clusters=3),
     "kmeans-grid": GridKMeans(n_clusters=3, rule="rugnik"),

@@ -4,8 +4,8 @@ Bins are those of `recoup.octaves`. A stretch of them within an octave, of 1, 2,
 sum is larger than noise makes any of all stretches but once in a hundred releases. The range of a column covers the
 octaves of all such stretches; it grows by neighbouring octaves whose sum noise alone exceeds once in a hundred times,
 for a tail is thinner than the middle. Where such a tail goes on below what can be seen, by the ratio of its last two
-octaves, one octave more is added, or two; elsewhere the bins at an end that hold nothing beyond noise are left out. So
-noise makes a range too wide rather than too narrow: clipped records cost more than a wide range.
+octaves, one octave is added; elsewhere the bins at an end that hold nothing beyond noise are left out. So noise makes a
+range too wide rather than too narrow: clipped records cost more than a wide range.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import log
+from math import log, log2
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ _WIDTHS = tuple(2**i for i in range(PER_OCTAVE.bit_length()))
 _NEXT = 0.01  # the chance that noise alone makes a range grow by an octave
 _TRIMMED = 1.5  # deviations of noise that bins at an end may hold and still be left out
 _FEW = 0.002  # of all records: so many are left out, too, if they are at most two such limits
-_TAIL, _MOST_ADDED = 0.005, 2  # how many of all records make one more octave of a tail, and how many octaves there are
+_TAIL = 0.005  # of all records: so many unseen ones make one more octave of a tail
 _TO_ZERO = 4.0  # a range that ends this many times nearer to zero than its other end goes to zero
 # Where a log scale is suggested: what the ends differ by, and how many records lie in the lowest sixteenth.
 _LOG_RANGE, _LOG_PART, _LOG_SHARE, _LOG_ZEROS = 64.0, 1 / 16, 0.5, 0.02
@@ -138,7 +138,8 @@ def _range(counts: Array, noise: _Noise, chance: float) -> Range | None:
     if not full:
         return None
     total = max(float(sum(octave.sum() for octave in octaves[full[0] : full[-1] + 1])), 1.0)
-    first = -_outer_end(octaves[::-1], len(octaves) - 1 - full[0], noise, total)
+    mirrored = [octave[::-1] for octave in octaves[::-1]]
+    first = -_outer_end(mirrored, len(octaves) - 1 - full[0], noise, total)
     last = _outer_end(octaves, full[-1], noise, total)
     return Range(first, last, _log_low(counts, first, last))
 
@@ -160,9 +161,9 @@ def _has_records(octave: Array, noise: _Noise, chance: float) -> bool:
 def _outer_end(octaves: Sequence[Array], last: int, noise: _Noise, total: float) -> int:
     """The place of the last bin of a range whose last octave with records is this one; the last are the highest."""
     last = _grown(octaves, last, noise)
-    added = min(_n_added(octaves, last, noise, total), len(octaves) - 1 - last)
-    stop = sum(map(len, octaves[: last + added + 1])) - N_PLACES
-    return stop - 1 - (0 if added else _n_trimmed(octaves[last][::-1], noise, total))
+    goes_on = last + 1 < len(octaves) and _has_tail(octaves[last - 1], octaves[last], noise, total)
+    stop = sum(map(len, octaves[: last + 1 + goes_on])) - N_PLACES
+    return stop - 1 - (0 if goes_on else _n_trimmed(octaves[last][::-1], noise, total))
 
 
 def _grown(octaves: Sequence[Array], last: int, noise: _Noise) -> int:
@@ -177,16 +178,17 @@ def _grown(octaves: Sequence[Array], last: int, noise: _Noise) -> int:
             return last
 
 
-def _n_added(octaves: Sequence[Array], last: int, noise: _Noise, total: float) -> int:
-    """How many more octaves a tail has that leads away from zero, where too few records for each are left to see."""
-    if last <= len(octaves) // 2 + 1:
-        return 0
-    before, held = float(octaves[last - 1].sum()), float(octaves[last].sum())
-    if not 0.0 < held < before:
-        return 0
-    ratio, seen = held / before, noise.exceeded(PER_OCTAVE, _NEXT)
-    expected = [min(held * ratio, seen) * ratio**i for i in range(_MOST_ADDED)]
-    return sum(n > _TAIL * total for n in expected)
+def _has_tail(before: Array, last: Array, noise: _Noise, total: float) -> bool:
+    """Whether the last two octaves lead on, away from zero, to one with records that are too few to be seen there."""
+    held = float(last.sum())
+    if not len(before) == len(last) == PER_OCTAVE or not 0.0 < held < before.sum():
+        return False
+    ratio = held / float(before.sum())
+    # A range that ends within its last octave has next to nothing in the upper half of it; a tail has this part there.
+    upper = (ratio ** log2(1.5) - ratio) / (1.0 - ratio)
+    ends_here = last[PER_OCTAVE // 2 :].sum() < 0.5 * upper * held
+    unseen = min(held * ratio, noise.exceeded(PER_OCTAVE, _NEXT))
+    return not ends_here and unseen > _TAIL * total
 
 
 def _n_trimmed(octave: Array, noise: _Noise, total: float) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, get_type_hints
 
 from recoup._validate import whole_number
 from recoup.algorithms.base import REQUIRED, Algorithm, ImportedAlgorithm
+from recoup.algorithms.bounds import FindBounds
 from recoup.algorithms.components import CovariancePCA, PowerPCA
 from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
 from recoup.algorithms.kmeans.grid import GridKMeans, HybridKMeans
@@ -26,7 +27,7 @@ class Entry(NamedTuple):
     """One algorithm of Recoup; `kind.type_name` is its name in transcripts."""
 
     kind: type[Algorithm]
-    family: Literal["kmeans", "mixture", "logistic", "components", "imported"]  # which estimator runs it
+    family: Literal["kmeans", "mixture", "logistic", "components", "bounds", "imported"]  # which estimator runs it
     name: str | None  # what users pick it by within the family; none where there is nothing to pick
     description: str  # for people
     plans_rounds: bool = False  # whether it decides itself how many rounds there are
@@ -34,6 +35,7 @@ class Entry(NamedTuple):
 
 
 ENTRIES = [
+    Entry(FindBounds, "bounds", None, "noisy counts in a fixed list of bins, to find bounds (recoup.find_bounds)"),
     Entry(CovariancePCA, "components", "covariance", "principal components of a noisy covariance", plans_rounds=True),
     Entry(PowerPCA, "components", "power", "principal components by noisy power iteration"),
     Entry(AdaptiveKMeans, "kmeans", "adaptive", "adaptive cells (Recoup's default)", True, plan_adaptive),

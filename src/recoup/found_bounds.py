@@ -12,8 +12,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self
 
-from recoup._random import stream
+from recoup._random import entropy_of, stream
 from recoup.algorithms.bounds import FindBounds, ranges_of
+from recoup.curator.source import is_path
 from recoup.curator.tables.open import open_table
 from recoup.driver import release
 from recoup.errors import BoundsError, BudgetExceededError, DataError, MissingBoundsError, TranscriptError
@@ -22,13 +23,13 @@ from recoup.octaves import END
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.price import as_fraction
 from recoup.privacy.statement import PrivacyStatement
-from recoup.schema import OCTAVES, Column, Number, Schema
+from recoup.schema import OCTAVES, Number, Schema
 from recoup.transcript.context import Law
 from recoup.transcript.transcript import Transcript
 
 PRIVATE: Final = "private"  # instead of bounds, or of those of a column
-SHARE: Final = Fraction(1, 10)  # of the budget of a fit, for bounds
 NOTHING: Final = (-1.0, 1.0)  # bounds of a column whose counts cannot be told from noise
+_NAME_THEM: Final = "CSV declares no types, and any column may name persons: name the columns of numbers."
 
 
 class FoundBounds(Schema):
@@ -134,10 +135,10 @@ def find_bounds(
     FoundBounds({'x0': (1888, 2048)})
     """
     if columns is None:
-        data = open_table(data, csv_dialect=csv_dialect)
-        if data.csv_dialect is not None or person is not None:
-            raise MissingBoundsError("CSV declares no types, and one column may name persons: name the columns of numbers.")
-        columns = data.columns or [f"x{j}" for j in range(data.n_columns)]
+        data = table = open_table(data, csv_dialect=csv_dialect)
+        if table.csv_dialect is not None or person is not None:
+            raise MissingBoundsError(_NAME_THEM)
+        columns = table.columns or tuple(f"x{j}" for j in range(table.n_columns))
     elif isinstance(columns, str | bytes) or not isinstance(columns, Sequence):
         raise BoundsError('columns must be a list of names, such as ["age", "hours"].')
     unknown = Number(-END, END, scale=OCTAVES, missing=END)
@@ -159,3 +160,97 @@ def find_bounds(
         resume=resume,
     )
     return FoundBounds(transcript)
+
+
+# ---- within the budget of a fit ----
+
+
+def is_private(bounds: object) -> bool:
+    """Whether bounds, or those of some column, are to be found within the budget of a fit."""
+    values = bounds.values() if isinstance(bounds, Mapping) else [bounds]
+    return any(isinstance(value, str) and value == PRIVATE for value in values)
+
+
+def share_for(n_columns: int) -> Fraction:
+    """The part of a fit's budget that goes to the bounds of so many columns: noise grows with their number.
+
+    >>> [str(share_for(n)) for n in (1, 4, 8)]
+    ['1/10', '4/25', '3/10']
+    """
+    return min(max(Fraction(n_columns, 25), Fraction(1, 10)), Fraction(3, 10))
+
+
+def stand_ins(bounds: Any, X: object, csv_dialect: str) -> Any:
+    """Bounds as they would be declared, to try what else is declared before anything is spent."""
+    if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "shape"):
+        raise DataError(f"A {type(X).__name__} can be read once, and private bounds take two readings: give a table.")
+    if not isinstance(bounds, Mapping):
+        if is_path(X) and open_table(X, csv_dialect=csv_dialect).csv_dialect is not None:
+            raise MissingBoundsError(_NAME_THEM[:-1], ', such as bounds={"age": "private", "hours": "private"}.')
+        return NOTHING
+    return {name: NOTHING if is_private(column) else column for name, column in bounds.items()}
+
+
+class Part(NamedTuple):
+    """What of a fit's terms is left, once its bounds are found."""
+
+    found: FoundBounds
+    bounds: Any
+    epsilon: Fraction
+    delta: Fraction
+
+
+def find_within(
+    bounds: Any,
+    X: object,
+    columns: Sequence[str] | None,
+    law: Law,
+    terms: Mapping[str, Any],
+    path: str | os.PathLike[str] | None,
+    resume: bool,
+) -> Part:
+    """Find those bounds of a fit that are private, within its budget.
+
+    Args:
+        bounds: "private", or columns by name, some of them "private".
+        X: the records.
+        columns: the names of all columns that the fit reads, if they have any.
+        law: of the noise of the fit; one kind of noise is cheaper than two.
+        terms: of the fit, as `release` takes them.
+        path: of the fit's transcript; that of the bounds lies beside it.
+        resume: whether to take up that one.
+
+    Guarantees: what is spent here and what is left for the fit add up to its epsilon and delta exactly.
+    """
+    by_name = isinstance(bounds, Mapping)
+    sought = [str(name) for name in bounds if is_private(bounds[name])] if by_name else columns
+    epsilon = as_fraction(terms["epsilon"], "epsilon")
+    delta = as_fraction(terms["delta"], "delta", allow_zero=True)
+    ledger = terms["ledger"]
+    ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
+    if ledger is not None and not resume and law == "laplace" and ledger.left < epsilon:
+        raise BudgetExceededError(spent=ledger.spent, asked=epsilon, left=ledger.left, where=ledger.name)
+    share = share_for(len(sought) if sought is not None else open_table(X).n_columns)
+    same = {name: terms[name] for name in ("person", "csv_dialect", "noise")}
+    found = find_bounds(
+        X,
+        sought,
+        epsilon * share,
+        delta * share if law == "gaussian" else 0,
+        # Of each person one record is enough, whatever the fit makes of all of them.
+        records_per_person=1 if terms["person"] is not None else terms["records_per_person"],
+        ledger=ledger,
+        mechanism=law,
+        random_state=stream(entropy_of(terms["random_state"]), 4),
+        path=None if path is None else Path(path).with_suffix(".bounds.json"),
+        resume=resume,
+        **same,
+    )
+    pairs = {name: (column.low, column.high) for name, column in found.items()}
+    if by_name:
+        known: Any = {name: pairs.get(str(name), column) for name, column in bounds.items()}
+    elif columns is not None:
+        known = pairs
+    else:
+        known = tuple([getattr(column, end) for column in found.values()] for end in ("low", "high"))
+    return Part(found, known, epsilon * (1 - share), delta * (1 - share))
