@@ -44,10 +44,13 @@ def synthetic(points: Points, request: dict[str, Any]) -> Points:
     from opendp.extras.mbi import AIM, MST
 
     dp.enable_features("contrib")
-    bins, names = request["bins"], [f"c{j}" for j in range(points.shape[1])]
-    table = polars.LazyFrame(levels_of(points, bins).astype(np.float64), schema=names)
+    names, sizes = [f"c{j}" for j in range(points.shape[1])], request.get("sizes")
+    bins = request.get("bins")
+    levels = points if sizes else levels_of(points, bins)  # where sizes are given, points are levels already
+    table = polars.LazyFrame(levels.astype(np.float64), schema=names)
     # Cuts are left-open: one bin for every level.
-    cuts = {name: [float(level) for level in range(bins - 1)] for name in names}
+    numbers = zip(names, sizes or [bins] * len(names), strict=True)
+    cuts = {name: [float(level) for level in range(size - 1)] for name, size in numbers}
     setting = json.dumps([request["how"], len(names), request["loss"]])
     while True:
         loss = {kind: amount * (1.0 - _LESS.get(setting, 0) * 1e-9) for kind, amount in request["loss"].items()}
@@ -66,7 +69,8 @@ def synthetic(points: Points, request: dict[str, Any]) -> Points:
                 raise
             _LESS[setting] = _LESS.get(setting, 0) + 1
     made = model.synthetic_data(len(points)).to_dict()
-    return within(np.column_stack([made[name] for name in names]), bins, np.random.default_rng())
+    synthesized = np.column_stack([made[name] for name in names])
+    return synthesized if sizes else within(synthesized, bins, np.random.default_rng())
 
 
 _LESS: dict[str, int] = {}

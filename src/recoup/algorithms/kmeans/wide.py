@@ -40,12 +40,13 @@ _WIDE, _PARTS, _PART_OFFSET = 2.0, 5, 0.1
 
 def is_wide(context: Context) -> bool:
     """Whether there are many columns, for the noise in use."""
-    return context.domain.n_columns > _MANY_COLUMNS[context.mechanism]
+    law = context.mechanism if context.domain.has_grid else "laplace"  # shares of categories are no clouds
+    return context.domain.n_columns > _MANY_COLUMNS[law]
 
 
 def advice(context: Context) -> str | None:
     """Why to allow a delta, where there are many columns and none is allowed."""
-    d = context.domain.n_columns
+    d = context.domain.n_declared  # a category moves two of its coordinates, however many it has
     if context.mechanism != "laplace" or d <= _ADVISED:
         return None
     delta = min(max(_SMALL_DELTA, context.delta), Fraction(1, 100))
