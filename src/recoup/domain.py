@@ -114,6 +114,14 @@ class Domain(ABC):
         """Points that records can have, near these."""
         return unit
 
+    def ends_from_unit(self, unit: Array, moved: Array) -> Array:
+        """Where each coordinate of points is moved to by itself, in the user's units, while the others stay."""
+        return self.from_unit(moved)
+
+    def origin(self) -> Array:
+        """The middle of the domain."""
+        return np.zeros(self.n_columns)
+
     def ends(self) -> tuple[Array, Array]:
         """The least and the largest value of each coordinate."""
         return np.full(self.n_columns, -1.0), np.ones(self.n_columns)

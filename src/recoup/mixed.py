@@ -6,7 +6,8 @@ of a simplex: one coordinate each, one of which is its reach, and the others zer
 apart. A record moves each group of coordinates by its reach, however many categories there are. Reaches are whole
 multiples of the records' grid, so that the bounds that follow hold for records on that grid exactly.
 
-Answers are read in "the user's units": a number in its own unit whatever its scale, a category as a share of records.
+Answers are read in "the user's units": a number in its own unit whatever its scale, as the mean of those that are not
+missing; a category as a share of records.
 """
 
 from __future__ import annotations
@@ -87,19 +88,23 @@ class Part:
         """Its coordinates from values in the user's units, (n, size)."""
         if self.kind == "corners":
             return np.clip(x, 0.0, 1.0) * self.reach
-        first = self._positions(x[:, :1])
+        first = _ends(self._positions(x[:, :1]), self.reach)
         if self.kind == "flagged":
-            return np.hstack([_ends(first, self.reach), _ends(np.clip(x[:, 1:], 0.0, 1.0), self.flag_reach)])
-        return _ends(first, self.reach)
+            missing = np.clip(x[:, 1:], 0.0, 1.0)
+            return np.hstack([first * (1.0 - missing), _ends(missing, self.flag_reach)])
+        return first
 
     def from_unit(self, unit: Array) -> Array:
         """Values in the user's units from its coordinates, (n, size)."""
         if self.kind == "corners":
             return np.clip(unit / self.reach, 0.0, 1.0)
-        first = self._values(np.clip((unit[:, :1] / self.reach + 1.0) * 0.5, 0.0, 1.0))
-        if self.kind == "flagged":
-            return np.hstack([first, np.clip((unit[:, 1:] / self.flag_reach + 1.0) * 0.5, 0.0, 1.0)])
-        return first
+        first = unit[:, :1] / self.reach
+        if self.kind != "flagged":
+            return self._values(np.clip((first + 1.0) * 0.5, 0.0, 1.0))
+        missing = np.clip((unit[:, 1:] / self.flag_reach + 1.0) * 0.5, 0.0, 1.0)
+        # Missing values are 0, so that the others have this mean.
+        first = first / np.maximum(1.0 - missing, _SAME)
+        return np.hstack([self._values(np.clip((first + 1.0) * 0.5, 0.0, 1.0)), missing])
 
     def encode(self, raw: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Its coordinates, (n, size), of cells as they were read, (n,), and which cells are fit for use.
@@ -259,6 +264,12 @@ class Mixed(Domain):
         flat = unit.reshape(-1, self.n_columns)
         return np.hstack([part.from_unit(flat[:, part.own]) for part in self.parts]).reshape(unit.shape)
 
+    def ends_from_unit(self, unit: Array, moved: Array) -> Array:
+        """Where each coordinate of points is moved to by itself, in the user's units, while the others stay."""
+        return np.column_stack(
+            [self.from_unit(np.where(at, moved, unit))[:, at].ravel() for at in np.eye(self.n_columns, dtype=bool)]
+        )
+
     def encode(self, columns: Sequence[ArrayLike]) -> Array:
         """The unit points of records as they were read, one array a declared column; NaN where one is not fit for use.
 
@@ -279,6 +290,14 @@ class Mixed(Domain):
     def records_like(self, unit: Array, rng: np.random.Generator) -> Array:
         """Points that records can have, near these: categories are drawn by the shares that a point has of them."""
         return np.hstack([part.records_like(unit[:, part.own], rng) for part in self.parts])
+
+    def origin(self) -> Array:
+        """The middle of the domain, no number missing."""
+        point = np.zeros(self.n_columns)
+        for part in self.parts:
+            if part.kind == "flagged":
+                point[part.first + 1] = -part.flag_reach
+        return point
 
     def ends(self) -> tuple[Array, Array]:
         """The least and the largest value of each coordinate."""

@@ -172,8 +172,8 @@ def intervals(
     center_error = _half_widths(center_errors, center_model, level, simultaneous)
     size_error = _half_widths(size_errors, size_model, level, simultaneous)
     withheld = withheld_from(transcript, inferred, centers, center_error, size_error)
-    center_low = np.minimum(domain.from_unit(start - center_error), centers)
-    center_high = np.maximum(domain.from_unit(start + center_error), centers)
+    center_low = np.minimum(domain.ends_from_unit(start, start - center_error), centers)
+    center_high = np.maximum(domain.ends_from_unit(start, start + center_error), centers)
     size_low, size_high = np.maximum(size - size_error, 0.0), size + size_error
     if records := records_of(transcript.context, transcript.rounds):  # no cluster has more than all of them
         size_high = np.minimum(size_high, np.maximum(size, records.estimate + 3.0 * records.deviation))

@@ -165,7 +165,7 @@ def _reason(domain: Domain, place: str, misfits: Sequence[Misfit]) -> Reason:
 
 
 def _in_units(domain: Domain, column: int, value: float) -> float:
-    point = np.zeros(domain.n_columns)
+    point = domain.origin()
     point[column] = value
     return float(domain.from_unit(point)[column])
 
