@@ -14,7 +14,6 @@ from typing import Any, Final, Literal, NamedTuple, Self
 
 from recoup._random import entropy_of, stream
 from recoup.algorithms.bounds import FindBounds, ranges_of
-from recoup.curator.source import is_path
 from recoup.curator.tables.open import open_table
 from recoup.driver import release
 from recoup.errors import BoundsError, BudgetExceededError, DataError, MissingBoundsError, TranscriptError
@@ -29,7 +28,6 @@ from recoup.transcript.transcript import Transcript
 
 PRIVATE: Final = "private"  # instead of bounds, or of those of a column
 NOTHING: Final = (-1.0, 1.0)  # bounds of a column whose counts cannot be told from noise
-_NAME_THEM: Final = "CSV declares no types, and any column may name persons: name the columns of numbers."
 
 
 class FoundBounds(Schema):
@@ -73,7 +71,7 @@ class FoundBounds(Schema):
         return cls(Transcript.load(path))
 
     def __repr__(self) -> str:
-        shown = (f"{name!r}: ({column.low:g}, {column.high:g})" for name, column in list(self.items())[:8])
+        shown = (f"{name!r}: ({self[name].low:g}, {self[name].high:g})" for name in list(self)[:8])
         return f"FoundBounds({{{', '.join(shown)}{', ...' if len(self) > 8 else ''}}})"
 
     def __getitem__(self, name: str) -> Number:
@@ -135,9 +133,9 @@ def find_bounds(
     FoundBounds({'x0': (1888, 2048)})
     """
     if columns is None:
+        if person is not None:
+            raise MissingBoundsError("one column names persons: name those of numbers by columns=[...].")
         data = table = open_table(data, csv_dialect=csv_dialect)
-        if table.csv_dialect is not None or person is not None:
-            raise MissingBoundsError(_NAME_THEM)
         columns = table.columns or tuple(f"x{j}" for j in range(table.n_columns))
     elif isinstance(columns, str | bytes) or not isinstance(columns, Sequence):
         raise BoundsError('columns must be a list of names, such as ["age", "hours"].')
@@ -180,13 +178,11 @@ def share_for(n_columns: int) -> Fraction:
     return min(max(Fraction(n_columns, 25), Fraction(1, 10)), Fraction(3, 10))
 
 
-def stand_ins(bounds: Any, X: object, csv_dialect: str) -> Any:
+def stand_ins(bounds: Any, X: object) -> Any:
     """Bounds as they would be declared, to try what else is declared before anything is spent."""
     if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "shape"):
         raise DataError(f"A {type(X).__name__} can be read once, and private bounds take two readings: give a table.")
     if not isinstance(bounds, Mapping):
-        if is_path(X) and open_table(X, csv_dialect=csv_dialect).csv_dialect is not None:
-            raise MissingBoundsError(_NAME_THEM[:-1], ', such as bounds={"age": "private", "hours": "private"}.')
         return NOTHING
     return {name: NOTHING if is_private(column) else column for name, column in bounds.items()}
 
@@ -246,7 +242,7 @@ def find_within(
         resume=resume,
         **same,
     )
-    pairs = {name: (column.low, column.high) for name, column in found.items()}
+    pairs = {name: (found[name].low, found[name].high) for name in found}
     if by_name:
         known: Any = {name: pairs.get(str(name), column) for name, column in bounds.items()}
     elif columns is not None:

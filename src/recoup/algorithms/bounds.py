@@ -13,10 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import log, log2
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import comb, factorial
 from scipy.stats import norm
 
 from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of
@@ -86,8 +89,12 @@ class FindBounds(Algorithm):
     def estimate(self, context: Context, rounds: Rounds) -> Array:
         """The lower and the upper end of each column, (d, 2), in the unit domain; all of it where nothing was found."""
         places = [(-N_PLACES - 1, N_PLACES + 1) if r is None else r[:2] for r in ranges_of(context, rounds)]
-        ends = np.array(places, dtype=np.float64) + [-0.5, 0.5]
+        ends = np.add(places, [-0.5, 0.5])
         return np.clip(ends / (N_PLACES + 1), -1.0, 1.0)
+
+    def refit(self, context: Context, rounds: Rounds, points: Array, weights: Array, rng: Rng) -> Array:
+        """The same ranges: ends are decided from counts, and no data set that explains these knows better."""
+        return self.estimate(context, rounds)
 
     def in_user_units(self, context: Context, answer: Array) -> Array:
         """The ends of each column in its own units."""
@@ -117,7 +124,7 @@ class _Noise(NamedTuple):
     law: Law
     scale: float
 
-    def deviation(self, n: int | Array) -> Any:
+    def deviation(self, n: Any) -> Any:
         """Of the sum of so many values."""
         return self.scale * np.sqrt(n * (2.0 if self.law == "laplace" else 1.0))
 
@@ -125,11 +132,19 @@ class _Noise(NamedTuple):
         """What the sum of so many values exceeds with at most this chance."""
         if self.law == "gaussian":
             return float(self.deviation(n) * norm.isf(chance))
-        if n == 1:
-            return -self.scale * log(2.0 * chance)
-        # Chernoff's bound holds for every tilt; the best of many is near its optimum.
-        tilt = np.linspace(0.01, 0.99, 99)
-        return self.scale * float(np.min((-log(chance) - n * np.log1p(-tilt * tilt)) / tilt))
+        return self.scale * _laplace_exceeds(n, chance)
+
+
+@lru_cache
+def _laplace_exceeds(n: int, chance: float) -> float:
+    places = np.arange(n)
+    weights = comb(n - 1 + places, places) * 0.5 ** (n + places)
+
+    def tail(x: float) -> float:
+        """The chance of more than x: the sum is the difference of two gammas, so this is a polynomial times exp(-x)."""
+        return float(np.exp(-x) * weights @ np.cumsum(x**places / factorial(places))[::-1])
+
+    return float(brentq(lambda x: log(tail(x) / chance), 0.0, 100.0 + 10.0 * n))
 
 
 def _range(counts: Array, noise: _Noise, chance: float) -> Range | None:

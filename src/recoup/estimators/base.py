@@ -8,26 +8,29 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from recoup._random import seed_for
 from recoup._validate import choice, whole_number
 from recoup.algorithms.base import Algorithm
+from recoup.curator.rivals import RIVALS
 from recoup.curator.source import check_named, is_path, source_of
 from recoup.curator.tables.open import cells_of, open_table
 from recoup.curator.tables.table import Table
 from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
 from recoup.driver import release
 from recoup.errors import Argument, BoundsError, BudgetError, DataError, ParameterError, PostprocessDeclined
+from recoup.found_bounds import find_within, is_private, stand_ins
 from recoup.inference.infer import METHODS, infer
 from recoup.inference.inferred import InferredDataset, refit
 from recoup.inference.judge import judge, warn_of
 from recoup.mixed import Mixed
 from recoup.privacy.ledger import Ledger
-from recoup.privacy.statement import PerPerson
+from recoup.privacy.statement import PerPerson, PrivacyStatement
 from recoup.queries.base import Array
 from recoup.schema import Category, Number, Schema
+from recoup.transcript.context import Law
 from recoup.transcript.transcript import Transcript
 
 _LARGEST_GAP = 1.0  # nats per noisy value: what was found is then nowhere near the measure that was looked for
@@ -43,7 +46,8 @@ _PARAMETERS = """
         bounds: required and public: `(low, high)` of the features, each a number or one number per column; a list of
             pairs `[(low, high), ...]`, one per column; `{column: (low, high)}`, which also selects the columns; or a
             `Schema` (or `{column: Number or Category}`), where columns are more than numbers. Never computed from the
-            data.
+            data, except by "private", for all columns of numbers or instead of one pair: a part of epsilon, a tenth to
+            three tenths by their number, then finds them as `find_bounds` does.
         delta: 0 for pure epsilon; above 0 allows Gaussian noise, which k-means uses in more than three columns.
         n_records: a public guess of the number of records, or "auto"; of persons, where each has one row.
         records_per_person: how many records one person may hold; declared, and enforced with per_person="sample" only.
@@ -67,6 +71,7 @@ _ATTRIBUTES = """
             doubtful with the reasons, which `fit` warns of (`recoup.errors.DoubtfulResult`); none without a transcript.
         declined_: why "auto" did not infer, or none; not of clusters, which `doubtful_` tells one by one.
         privacy_: the privacy statement, and whether a ledger counts it.
+        bounds_: where bounds are "private" those that were found, with the transcript that they cost.
         n_features_in_: the number of declared columns, which a table must have; `feature_names_in_` their names. What
             is learnt has a column for each number, and one for each value of a category with three or more."""
 _GUARANTEES = """
@@ -138,9 +143,31 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         Returns:
             The fitted estimator.
         """
+        if is_private(self.bounds):
+            return self._fit_found(X, y, transcript_path, resume, on_round)
         released = self._release(X, y, path=transcript_path, resume=resume, on_round=on_round)
         if released is not None:
             self._read(*released)
+        return self
+
+    def _fit_found(self, X: Any, y: Any, path: str | os.PathLike[str] | None, resume: bool, on_round: Any) -> Self:
+        """Find bounds with a part of the budget, then fit a copy with the rest, and take over what it learnt."""
+        terms = self._terms()
+        choice(self.postprocess, "postprocess", self._postprocesses())
+        copy = clone(self).set_params(bounds=stand_ins(self.bounds, X))
+        # Whatever else is wrong is refused before anything is spent.
+        opened = copy._open(X, y)
+        law: Law = "laplace"
+        if getattr(self, "algorithm", None) not in RIVALS:
+            law = copy._algorithm(opened.records).law(opened.records, terms["delta"])
+        part = find_within(self.bounds, X, opened.features.table_columns, law, terms, path, resume)
+        copy.set_params(bounds=part.bounds, epsilon=part.epsilon, delta=part.delta)
+        resume = resume and path is not None and os.path.exists(path)
+        copy.fit(X, y, transcript_path=path, resume=resume, on_round=on_round)
+        given = self.get_params(deep=False)
+        for name in vars(copy).keys() - given.keys():
+            setattr(self, name, getattr(copy, name))
+        self.bounds_, self.privacy_ = part.found, PrivacyStatement.together([copy.privacy_, part.found.privacy])
         return self
 
     def _release(self, X: Any, y: Any = None, **saved: Any) -> tuple[Transcript, Algorithm] | None:
