@@ -103,9 +103,10 @@ docs: $(STAMP)  ## The documentation as web pages, in site/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "== site/index.html"
 
-examples: $(STAMP)  ## Three whole programs on generated data, with pictures, in results/
-	@rm -rf results/customers results/check-ins results/handover
+examples: $(STAMP)  ## Four whole programs on generated data, with pictures, in results/
+	@rm -rf results/customers results/hospital results/check-ins results/handover
 	@$(BIN)/python examples/customer_segments.py -o results/customers
+	@$(BIN)/python examples/hospital.py -o results/hospital
 	@$(BIN)/python examples/check_ins.py -o results/check-ins
 	@$(BIN)/python examples/handover_curator.py -o results/handover
 	@$(BIN)/python examples/handover_analyst.py results/handover/transcript.json -o results/handover

@@ -114,6 +114,10 @@ class Domain(ABC):
         """Points that records can have, near these."""
         return unit
 
+    def presence(self, points: Array, column: int) -> Array:
+        """For points in the user's units, how far each has a value in a column at all, from 0 to 1."""
+        return np.ones(len(points))
+
     def ends_from_unit(self, unit: Array, moved: Array) -> Array:
         """Where each coordinate of points is moved to by itself, in the user's units, while the others stay."""
         return self.from_unit(moved)

@@ -264,6 +264,11 @@ class Mixed(Domain):
         flat = unit.reshape(-1, self.n_columns)
         return np.hstack([part.from_unit(flat[:, part.own]) for part in self.parts]).reshape(unit.shape)
 
+    def presence(self, points: Array, column: int) -> Array:
+        """For points in the user's units, how far each has a value in a column at all, from 0 to 1."""
+        flagged = any(part.kind == "flagged" and part.first == column for part in self.parts)
+        return np.asarray(1.0 - points[:, column + 1]) if flagged else np.ones(len(points))
+
     def ends_from_unit(self, unit: Array, moved: Array) -> Array:
         """Where each coordinate of points is moved to by itself, in the user's units, while the others stay."""
         return np.column_stack(

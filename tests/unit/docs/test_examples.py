@@ -39,7 +39,7 @@ def is_picture(path):
 
 
 def test_every_example_is_tested_here():
-    tested = {"customer_segments.py", "check_ins.py", "handover_curator.py", "handover_analyst.py"}
+    tested = {"customer_segments.py", "check_ins.py", "handover_curator.py", "handover_analyst.py", "hospital.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -54,6 +54,16 @@ def test_customer_segments(tmp_path, monkeypatch, capsys):
         Ledger(tmp_path / "out" / "budget.db").spent == Transcript.load(tmp_path / "out/transcript.json").epsilon_spent
     )
     assert "epsilon 0.25 of 1" in capsys.readouterr().out
+
+
+def test_hospital(tmp_path, monkeypatch, capsys):
+    run(monkeypatch, "hospital.py", "-o", tmp_path / "out", "--patients", 1500)
+    page, said = (tmp_path / "out" / "report.html").read_text(encoding="utf-8"), capsys.readouterr().out
+    assert "Kinds of patients" in page
+    assert "ward=geriatrics" in page
+    assert "P00001" not in page + said  # nor any other patient
+    assert "Promised to: one person. Spent: epsilon 1 of 3." in said
+    assert Transcript.load(tmp_path / "out/transcript.json").context.person == "patient_id"
 
 
 def test_check_ins_are_generated_or_read_from_a_folder(tmp_path, monkeypatch, capsys):

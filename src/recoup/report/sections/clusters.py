@@ -44,8 +44,8 @@ def content(result: Result) -> Json:
 
 def _whole(result: Result, j: int) -> Json:
     """One column of all records."""
-    column, weights = result.population.points[:, j], result.population.weights
     centers, domain = result.centers[:, j], result.transcript.context.domain
+    column, weights = result.population.points[:, j], _present(result)[:, j]
     mean, deviation, low, q10, q90, high = spread_of(column, weights, 0.01, 0.1, 0.9, 0.99)
     unit = domain.units[j]
     if unit == "share":  # of which a single record has all or nothing
@@ -57,12 +57,20 @@ def _whole(result: Result, j: int) -> Json:
     return {"column": result.columns[j], **spread, "axis": axis, "span": float(result.spans[j]), "unit": unit}
 
 
+def _present(result: Result) -> Array:
+    """The weight of each inferred record in each column: none where its value is missing, unless all are."""
+    points, weights = result.population.points, result.population.weights
+    domain = result.transcript.context.domain
+    present = np.stack([weights * domain.presence(points, j) for j in range(points.shape[1])], axis=1)
+    return np.where(present.sum(axis=0) > 0, present, weights[:, None])
+
+
 def _rows(result: Result, k: int, whole: list[Json]) -> list[Json]:
     """Each column of a cluster against the whole."""
     inside, rows = result.cells == k, []
-    weights = result.population.weights[inside]
+    present = _present(result)[inside]
     for j, of in zip(result.shown_columns, whole, strict=True):
-        column, center = result.population.points[inside, j], float(result.centers[k, j])
+        column, center, weights = result.population.points[inside, j], float(result.centers[k, j]), present[:, j]
         empty = weights.sum() <= 0
         _, deviation, q10, q90 = (0.0, 0.0, center, center) if empty else spread_of(column, weights, 0.1, 0.9)
         if of["unit"] == "share":

@@ -96,9 +96,7 @@ def content(result: Result, *, random_state: Any = 0) -> Json:
         "low": [domain.low[j] for j in columns],
         "high": [domain.high[j] for j in columns],
         "view": [_view(result, int(j)) for j in columns],
-        "pair": sorted(
-            int(i) for i in np.argsort(-np.std(_linear(domain, final)[:, columns], axis=0), kind="stable")[:2]
-        ),
+        "pair": _pair(domain, final, columns),
         "labels": [int(k) for k in clusters],
         "n_clusters": len(final),
         "n_rounds": n_rounds,
@@ -153,7 +151,8 @@ def _interval(result: Result) -> Json | None:
     # One that is withheld has no length, so that nothing is drawn.
     sides = [np.where(np.isnan(side), result.centers, side) for side in (sure.center_low, sure.center_high)]
     ends = [2.0 * (side - low) / (high - low) - 1.0 for side in sides]
-    return {"level": sure.level, "low": _encoded(ends[0], result), "high": _encoded(ends[1], result)}
+    low_ends, high_ends = (positions(side[np.ix_(result.shown_clusters, result.shown_columns)]) for side in ends)
+    return {"level": sure.level, "low": low_ends, "high": high_ends}
 
 
 def _view(result: Result, j: int) -> list[float]:
@@ -225,6 +224,13 @@ def _linear(domain: Domain, unit: Array) -> Array:
         return unit
     low, high = np.array(domain.low), np.array(domain.high)
     return np.asarray(2.0 * (domain.from_unit(unit) - low) / (high - low) - 1.0)
+
+
+def _pair(domain: Domain, centers: Array, columns: NDArray[np.int64]) -> list[int]:
+    """The two of the shown columns in which centres differ most; shares of categories only where there is no other."""
+    spread = np.std(_linear(domain, centers)[:, columns], axis=0)
+    shares = [domain.units[j] == "share" for j in columns]
+    return sorted(int(i) for i in np.lexsort((-spread, shares))[:2])
 
 
 def _is_linear(domain: Domain, columns: Sequence[int]) -> bool:
