@@ -115,6 +115,39 @@ def plan_lloyd(context: Context, *, n_clusters: int, n_rounds: int = 5) -> Plan:
     )
 
 
+def person_notes(context: Context) -> tuple[str, ...]:
+    """What is best done with several records of a person, by public numbers alone.
+
+    One row a person has the noise of one record. Of r rows each, noise is r times as large, and P persons have at most
+    r P of them: what is found then is as strong, beside its noise, only where everybody has r records.
+
+    >>> from recoup.domain import Box
+    >>> person_notes(Context(domain=Box([0], [1]), epsilon=1, person="who"))[0].split(":")[0]
+    'One row a person, the mean of their records'
+    >>> person_notes(Context(domain=Box([0], [1]), epsilon=1))
+    ()
+    """
+    r = context.records_per_person
+    if context.per_person == "mean":
+        return (
+            "One row a person, the mean of their records: noise is that for one record, however many they hold, and "
+            "--n-records is the number of persons. This is the better way unless single records are to be clustered.",
+        )
+    if context.per_person == "sample" and r == 1:
+        return (
+            "One record a person, chosen by a keyed hash: noise is that for one record. The mean (--per-person mean) "
+            "costs the same and says more of a person, unless single records are to be clustered.",
+        )
+    if r == 1:
+        return ()
+    kept = "are kept" if context.per_person else "are allowed (declared, not enforced)"
+    return (
+        f"{r} records of each person {kept}: noise is {r} times as large as with one row each, and no table of so many "
+        f"persons has more than {r} times the rows, so that --per-person mean is never the weaker and mostly far "
+        "better: use it unless single records are to be clustered.",
+    )
+
+
 _LAWS = {  # why, where a delta allows either
     "laplace": "Laplace noise, for epsilon alone, though a delta is allowed: in up to three columns it is the smaller, "
     "as much of the budget is spent on a single round of counts. The delta stays unspent.",

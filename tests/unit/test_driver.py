@@ -4,6 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from recoup import AdaptiveKMeans, Box, KMeans, Ledger, Transcript, release
@@ -14,6 +15,7 @@ from recoup.errors import (
     BudgetExceededError,
     DataError,
     LedgerLockedError,
+    LedgerUnitError,
     ParameterError,
     RecoupError,
     TranscriptError,
@@ -287,3 +289,76 @@ def test_what_cannot_be_a_domain_or_a_delta_is_refused_with_a_type():
     for delta in (1, 5):
         with pytest.raises(RecoupError, match="delta"):
             release(algorithm, x, domain=Box([0, 0], [1, 1]), epsilon=1, delta=delta)
+
+
+VISITS = pa.table({"who": [f"p{i % 40}" for i in range(300)], "a": X[:, 0], "b": X[:, 1]})
+NAMED = Box([0, 0], [1, 1], ("a", "b"))
+
+
+def visited(x=VISITS, **terms):
+    return run(x, **({"domain": NAMED, "person": "who"} | terms))
+
+
+def test_a_person_is_the_unit_of_statement_and_ledger():
+    ledger = Ledger.in_memory(epsilon=3)
+    transcript = visited(ledger=ledger)
+    assert (transcript.context.per_person, str(ledger.unit)) == ("mean", "one person")
+    assert transcript.privacy.unit == "one person"
+    assert transcript.to_json()["schema_version"] == 5
+    assert Transcript.from_json(transcript.to_json()).to_json() == transcript.to_json()
+    # A sample is priced for all that is kept: the ledger counts it once.
+    visited(ledger=ledger, per_person="sample", records_per_person=5)
+    assert 1.99 < ledger.spent <= 2
+    with pytest.raises(LedgerUnitError, match="a person and a record are not alike"):
+        run(ledger=ledger)
+
+
+def test_each_person_has_one_row_or_as_many_as_are_kept():
+    sure = {"epsilon": 10**6, "noise": "simulated"}
+    for terms, n in (
+        ({}, 40),
+        ({"per_person": "sample"}, 40),
+        ({"per_person": "sample", "records_per_person": 3}, 120),
+    ):
+        assert round(sum(visited(**sure, **terms).rounds[0].noisy[:2])) == n
+    assert round(sum(visited(**sure, person=None).rounds[0].noisy[:2])) == 300
+
+
+def test_the_key_of_a_sample_is_drawn_for_a_run_and_goes_on_with_it(tmp_path, monkeypatch):
+    keys = [visited(per_person="sample").context.sample_key for _ in range(2)]
+    assert len(set(keys)) == 2  # of secure noise whatever the seed
+    same = [visited(per_person="sample", noise="simulated").context.sample_key for _ in range(2)]
+    assert len(set(same)) == 1
+    path, opened = tmp_path / "t.json", []
+    whole = visited(per_person="sample", path=path)
+    replace(whole, rounds=whole.rounds[:2]).save(path)
+
+    def watched(*given, **terms):
+        opened.append(terms["key"])
+        return open_source(*given, **terms)
+
+    monkeypatch.setattr("recoup.driver.open_source", watched)
+    done = visited(per_person="sample", path=path, resume=True)
+    assert opened == [whole.context.sample_key] == [done.context.sample_key]
+    assert len(done.rounds) == 4
+    nobody = {"person": None, "per_person": None}
+    for other in ({"per_person": "mean"}, nobody, {"records_per_person": 2}):
+        with pytest.raises(TranscriptError, match="other terms"):
+            visited(path=path, resume=True, **({"per_person": "sample"} | other))
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        ({"domain": BOX}, "declared by name, too"),
+        ({"per_person": "median"}, "choose one of mean, sample"),
+        ({"records_per_person": 2}, "one row, however many"),
+        ({"x": Flaky(None)}, "does not say who holds what"),
+        ({"person": None, "per_person": "mean"}, "per_person needs person"),
+    ],
+)
+def test_persons_that_cannot_be_told_are_refused_before_anything_is_spent(terms, words):
+    ledger = Ledger.in_memory(epsilon=1)
+    with pytest.raises(ParameterError, match=words):
+        visited(ledger=ledger, **terms)
+    assert ledger.entries() == ()

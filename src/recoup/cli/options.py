@@ -23,12 +23,16 @@ from recoup.errors import LedgerError, ParameterError, TranscriptError
 if TYPE_CHECKING:
     from recoup.algorithms.base import Algorithm
     from recoup.domain import Domain
+    from recoup.schema import Schema
     from recoup.transcript.context import Context
 
 _BOUNDS_HELP = (
     "Public bounds of each column to use: [b]age=17:90,hours=1:99[/b], or a TOML or JSON file with "
-    "[b]age = \\[17, 90][/b], or with low, high and unit by column. Never computed from the data."
+    "[b]age = \\[17, 90][/b], or with low, high, unit, scale, missing and weight by column, or the values of a "
+    "category. Never computed from the data."
 )
+_PERSON_HELP = "The column that names persons: all records of one are hidden together."
+_PER_PERSON_HELP = "mean (by default) makes one row of a person's records; sample keeps --records-per-person of them."
 _DIALECT_HELP = "How a CSV file was written: rfc4180 quotes text; lines does not, and promises privacy to a line."
 _SIMULATED_HELP = "Seeded noise for experiments: the result is NOT PRIVATE."
 _DOMAIN_HELP = "auto and box leave records as they are; l1 is the paper's unit ball; l2."
@@ -39,6 +43,7 @@ _RESUME_HELP = "After an interruption: continue the transcript, which must exist
 _LEDGER_START = b"SQLite format 3\0"
 _TRANSCRIPT_MARK = b'"recoup-transcript"'  # written out, since the help must not import it; a test holds it to that
 
+PerPersonName = StrEnum("PerPersonName", ["mean", "sample"])
 DomainName = StrEnum("DomainName", ["auto", "box", "l1", "l2"])
 CsvDialectName = StrEnum("CsvDialectName", ["rfc4180", "lines"])
 TargetScaleName = StrEnum("TargetScaleName", ["auto", "one", "noise"])
@@ -115,6 +120,8 @@ Delta = Annotated[str, in_privacy(help="0: pure epsilon. Above 0 allows Gaussian
 Bounds = Annotated[str | None, in_privacy(help=_BOUNDS_HELP, metavar="BOUNDS")]
 LedgerPath = Annotated[Path | None, in_privacy("--ledger", help="Charge this ledger before every answer.")]
 RecordsPerPerson = Annotated[int, in_privacy(help="How many records one person may hold.")]
+Person = Annotated[str | None, in_privacy("--person", help=_PERSON_HELP, metavar="COLUMN")]
+PerPerson = Annotated[PerPersonName | None, in_privacy("--per-person", help=_PER_PERSON_HELP)]
 CsvDialect = Annotated[CsvDialectName, in_privacy("--csv-dialect", help=_DIALECT_HELP)]
 SimulatedNoise = Annotated[bool, in_privacy("--simulated-noise", help=_SIMULATED_HELP)]
 DomainOption = Annotated[DomainName, in_run("--domain", help=_DOMAIN_HELP)]
@@ -137,10 +144,14 @@ def read_budget(epsilon: str, delta: str) -> tuple[Fraction, Fraction]:
     return as_fraction(epsilon, "epsilon"), as_fraction(delta, "delta", allow_zero=True)
 
 
-def declared_domain(name: DomainName, bounds: dict[str, tuple[float, float]]) -> Domain:
+def declared_domain(name: DomainName, bounds: dict[str, tuple[float, float]] | Schema) -> Domain:
     """The domain of declared bounds; "auto" is the box, which moves no record inside its bounds."""
     from recoup.domain import DOMAINS, declared_bounds
+    from recoup.mixed import Mixed
+    from recoup.schema import Schema
 
+    if isinstance(bounds, Schema):
+        return Mixed(schema=bounds)
     low, high, columns = declared_bounds(bounds)
     return DOMAINS["box" if name is DomainName.auto else name.value](tuple(low), tuple(high), columns)
 

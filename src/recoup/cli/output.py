@@ -24,8 +24,10 @@ from recoup import errors
 from recoup.report.html import counted as counted
 
 if TYPE_CHECKING:
+    from recoup.domain import Array, Domain
     from recoup.inference.inferred import InferredDataset
     from recoup.inference.verdict import Verdict
+    from recoup.mixed import Part
 
 _NEIGHBOURS = {"add-remove-one-record": "adding or removing", "replace-one-record": "replacing"}
 _MOST_BOUNDS = 8  # in one sentence; a transcript has all of them
@@ -188,6 +190,46 @@ def print_named(
         say(note)
 
 
+def with_unit(name: str, unit: str | None) -> str:
+    """A column's name with its unit; one that ends with its unit is left as it is.
+
+    >>> with_unit("age", "years"), with_unit("stay (days)", "days"), with_unit("score", None)
+    ('age (years)', 'stay (days)', 'score')
+    """
+    return f"{name} ({unit})" if unit and not name.rstrip().endswith(f"({unit})") else name
+
+
+def print_centers(title: str, domain: Domain, centers: Array, header: Sequence[str] | None = None) -> None:
+    """Print centres: numbers in their units, of a category its most frequent value and that one's share."""
+    from recoup.algorithms.base import column_names
+    from recoup.mixed import Mixed
+    from recoup.schema import Category
+
+    names = [str(k) for k in range(len(centers))]
+    if not isinstance(domain, Mixed):
+        return print_named(title, "cluster", names, header or column_names(domain), centers, "")
+    heads, columns = list[str](), list[list[str]]()
+    for part in domain.parts:
+        own = centers[:, part.own]
+        if isinstance(part.column, Category):
+            heads.append(part.name)
+            columns.append([_category(part, center) for center in own])
+            continue
+        heads += [with_unit(part.name, part.column.unit), *part.names[1:]]
+        columns += [numbers(own[:, 0]), *([f"{share:.0%}" for share in flags] for flags in own[:, 1:].T)]
+    print_table(title, ["cluster", *heads], [list(row) for row in zip(names, *columns, strict=True)])
+
+
+def _category(part: Part, center: Array) -> str:
+    """The most frequent value of a category with its share; of ordered ones the nearest, with its place."""
+    values = part.column.all_values  # type: ignore[union-attr]
+    if part.kind == "steps":
+        return f"{values[round(float(center[0]))]} ({center[0] + 1:.2g} of {len(values)})"
+    shares = [1.0 - center[0], center[0]] if part.kind == "two" else list(center)
+    most = max(range(len(values)), key=shares.__getitem__)
+    return f"{values[most]} {shares[most]:.0%}"
+
+
 def print_rounds(title: str, rounds: Sequence[Mapping[str, Any]], *more: str) -> None:
     """Print what rounds cost and how noisy they are, from their fields in JSON; `more` names a last column."""
     header = ["round", "cells", "epsilon" if rounds[0]["measure"] == "pure" else "rho"]
@@ -232,13 +274,16 @@ def privacy_sentence(privacy: Mapping[str, Any]) -> str:
     low, high = privacy["bounds"]["low"], privacy["bounds"]["high"]
     names = privacy["bounds"]["columns"] or [f"column {j}" for j in range(len(low))]
     bounds = [f"{name} {a:,.12g} to {b:,.12g}" for name, a, b in zip(names, low, high, strict=True)]
+    if (schema := privacy["bounds"].get("schema")) is not None:
+        bounds = [f"{name} {_declared(column)}" for name, column in schema.items()]
     if len(bounds) > _MOST_BOUNDS:
         bounds[_MOST_BOUNDS - 1 :] = [f"and {len(bounds) - _MOST_BOUNDS + 1} more columns"]
     laws = " and ".join(law.capitalize() for law in privacy["mechanism"].split(" and "))
     promise = ". With secure noise it would be" if privacy["noise"] == "simulated" else ""
     dialect, unit = privacy["csv_dialect"], privacy["unit"]
-    if dialect is not None:
-        unit += f" ({dialect}: {CSV_MEANING[dialect]})"
+    details = [str(privacy["per_person"])] if "per_person" in privacy else []
+    details += [] if dialect is None else [f"{dialect}: {CSV_MEANING[dialect]}"]
+    unit += f" ({'; '.join(details)})" if details else ""
     return (
         f"{statement}{promise}: epsilon = {privacy['epsilon']:g}, delta = {privacy['delta']:g}, for "
         f"{_NEIGHBOURS.get(privacy['neighbours'], privacy['neighbours'])} {unit}; {laws} noise"
@@ -246,6 +291,15 @@ def privacy_sentence(privacy: Mapping[str, Any]) -> str:
         f"{', '.join(bounds)}; Recoup {privacy['version']}."
         + (f" Counted {privacy['counted']}." if "counted" in privacy else "")
     )
+
+
+def _declared(column: Mapping[str, Any]) -> str:
+    """What a schema says that values can be."""
+    if "values" in column:
+        return f"one of {len(column['values'])} values"
+    unit, scale = column.get("unit"), column.get("scale", "linear")
+    on_scale = "" if scale == "linear" else f" on a {scale} scale" if isinstance(scale, str) else " with break points"
+    return f"{column['low']:,.12g} to {column['high']:,.12g}{f' {unit}' if unit else ''}{on_scale}"
 
 
 class Progress:

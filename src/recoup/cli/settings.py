@@ -1,7 +1,8 @@
 """What people write by hand: bounds, and configurations of a run; TOML or JSON, each name once.
 
-Bounds have three forms that say the same: inline text, a file of pairs, and a schema with one table per column. Only
-the names and numbers that people wrote are read, never a record; so a file of another ending is not even opened.
+Bounds have three forms: inline text, a file of pairs, and a schema with one table per column, which alone says more
+than bounds (`recoup.schema` reads what it says). Only what people wrote is read, never a record; so a file of another
+ending is not even opened.
 """
 
 from __future__ import annotations
@@ -11,20 +12,24 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import typer
 
 from recoup._files import TwiceError, unique_names
+from recoup.cli.output import with_unit
 from recoup.errors import BoundsError, MissingBoundsError, ParameterError
+
+if TYPE_CHECKING:
+    from recoup.schema import Schema
 
 _SUFFIXES = (".toml", ".json")
 _LARGEST_FILE = 4 << 20  # bytes: thousands of columns
 _MOST_DOTS = 10_000  # in a line
 
 _FORM = "age=17:90,hours=1:99"
-_FIELDS = ("type", "unit", "low", "high")
-_USED, _LEFT_OUT = ("number", "integer", "boolean"), ("text", "date")
+_PLAIN, _MORE = ("type", "unit", "low", "high"), ("scale", "missing", "weight")
+_USED, _LEFT_OUT = ("number", "integer", "boolean", "category"), ("text", "date")
 
 
 # ---- a file ----
@@ -77,22 +82,42 @@ def _read_text(text: str, suffix: str, what: str, error: type[ParameterError]) -
 
 # ---- bounds ----
 class Declared(NamedTuple):
-    """The columns to use: bounds of each, in the order given, and units of those that have one."""
+    """The columns to use, in the order given.
+
+    Attributes:
+        bounds: of each column of numbers.
+        units: of those that have one.
+        fields: what a schema says of each, as JSON.
+        is_plain: whether that is bounds and units, and nothing else.
+    """
 
     bounds: dict[str, tuple[float, float]]
     units: dict[str, str]
+    fields: dict[str, Any]
+    is_plain: bool = True
+
+    def for_domain(self, name: str) -> dict[str, tuple[float, float]] | Schema:
+        """The bounds as an estimator takes them: a schema where more than bounds was declared.
+
+        A ball is of bounds alone, so that units are for the table's header there.
+        """
+        if self.is_plain and (not self.units or name not in ("auto", "box")):
+            return self.bounds
+        from recoup.schema import Schema
+
+        return Schema.from_json(self.fields)
 
     def header(self) -> list[str]:
         """The columns' names with their units; a name that ends with its unit is left as it is."""
-        columns = [(name, f"({self.units[name]})" if name in self.units else "") for name in self.bounds]
-        return [name if name.rstrip().endswith(unit) else f"{name} {unit}" for name, unit in columns]
+        return [with_unit(name, self.units.get(name)) for name in self.bounds]
 
 
 def read_columns(text: str | None) -> Declared:
     """Read what was given as bounds; whether low is below high is the domain's to check.
 
     They are `age=17:90,hours=1:99`; or the path of a TOML or JSON file that holds `age = [17, 90]`, or a table
-    `[columns.age]` with `low`, `high`, and optionally `unit` and `type`; or such JSON itself.
+    `[columns.age]` with `low`, `high`, and optionally `unit`, `type`, `scale`, `missing` and `weight`, or with the
+    `values` of a category; or such JSON itself.
     """
     if text is None or not text.strip():
         raise MissingBoundsError(
@@ -129,7 +154,7 @@ def _bounds_of_text(text: str) -> Declared:
             bounds[name] = (float(low), float(high))
         except ValueError:
             raise BoundsError(f"bounds of {name!r}: {ends.strip()!r} is not low:high in numbers.") from None
-    return Declared(bounds, {})
+    return Declared(bounds, {}, {name: list(ends) for name, ends in bounds.items()})
 
 
 def _bounds_of_value(value: Any, where: str) -> Declared:
@@ -137,12 +162,16 @@ def _bounds_of_value(value: Any, where: str) -> Declared:
         value = value["columns"]
     if not isinstance(value, Mapping):
         raise BoundsError(f'{where} must hold one object, of the form {{"age": [17, 90]}}.')
-    declared = Declared({}, {})
+    declared = Declared({}, {}, {})
     for name, column in value.items():
         _check_name(name)
         _add_column(declared, name, column)
-    if not declared.bounds:
-        raise MissingBoundsError(f"{where} declares no column of numbers: give at least one.")
+    if not declared.fields:
+        raise MissingBoundsError(f"{where} declares no column of numbers or categories: give at least one.")
+    plain = all({"low", "high", "unit"}.issuperset(column) for column in declared.fields.values())
+    declared = declared._replace(is_plain=plain)
+    if not plain:
+        declared.for_domain("auto")  # what is wrong with it is said before anything else is done
     return declared
 
 
@@ -160,13 +189,17 @@ def _add_column(declared: Declared, name: str, column: Any) -> None:
     def refused(why: str) -> BoundsError:
         return BoundsError(f"bounds of {name!r}: {why}")
 
-    kind, unit, ends = "number", None, column
+    kind, unit, ends, more = "number", None, column, {}
     if isinstance(column, Mapping):
-        if unknown := [field for field in column if field not in _FIELDS]:
-            raise refused(f"there is no {unknown[0]!r}; known are {', '.join(_FIELDS)}.")
-        kind, unit = column.get("type", "number"), column.get("unit")
+        kind, unit = column.get("type", "category" if "values" in column else "number"), column.get("unit")
         if kind not in _USED + _LEFT_OUT:
             raise refused(f"type must be one of {', '.join(_USED + _LEFT_OUT)}.")
+        if kind == "category":
+            declared.fields[name] = dict(column) | {"type": kind}
+            return
+        if unknown := [field for field in column if field not in _PLAIN + _MORE]:
+            raise refused(f"there is no {unknown[0]!r}; known are {', '.join(_PLAIN + _MORE)}.")
+        more = {field: column[field] for field in ("unit", *_MORE) if field in column}
         if unit is not None and not isinstance(unit, str):
             raise refused('unit must be text, such as "years".')
         if kind in _LEFT_OUT:
@@ -187,6 +220,7 @@ def _add_column(declared: Declared, name: str, column: Any) -> None:
     if kind == "integer" and not (low.is_integer() and high.is_integer()):
         raise refused("those of an integer must be whole numbers.")
     declared.bounds[name] = low, high
+    declared.fields[name] = {"low": low, "high": high} | more
     if unit:
         declared.units[name] = unit
 

@@ -8,6 +8,7 @@ import pytest
 
 from recoup.cli.settings import read_columns
 from recoup.errors import BoundsError, MissingBoundsError
+from recoup.schema import Category, Number, Schema
 
 SCHEMA = """
 [columns.age]
@@ -63,6 +64,54 @@ def test_a_schema_chooses_columns_and_names_units(tmp_path):
     assert declared.header() == ["age (years)", "children", "member"]
 
 
+RICH = """
+[age]
+low = 0
+high = 110
+[charges]
+low = 1
+high = 1e6
+scale = "log"
+unit = "EUR"
+missing = 1
+[ward]
+values = ["a", "b", 3]
+weight = 0.5
+other = true
+[stage]
+type = "category"
+values = [1, 2, 3]
+ordered = true
+[name]
+type = "text"
+"""
+
+
+def test_a_schema_may_say_more_than_bounds(tmp_path):
+    (tmp_path / "schema.toml").write_text(RICH)
+    declared = read_columns(str(tmp_path / "schema.toml"))
+    expected = Schema(
+        {
+            "age": Number(0, 110),
+            "charges": Number(1, 1e6, scale="log", unit="EUR", missing=1),
+            "ward": Category(["a", "b", "3"], weight=0.5, other=True),
+            "stage": Category([1, 2, 3], ordered=True),
+        }
+    )
+    assert declared.for_domain("auto") == declared.for_domain("l1") == expected
+    expected.save(tmp_path / "again.toml")
+    assert read_columns(str(tmp_path / "again.toml")).for_domain("auto") == expected
+    assert Schema.load(tmp_path / "again.toml") == expected
+
+
+def test_bounds_alone_stay_bounds_and_units_make_a_schema_where_there_can_be_one():
+    plain = read_columns('{"a": [0, 1], "b": {"low": 0, "high": 5, "type": "integer"}}')
+    assert plain.for_domain("auto") == {"a": (0.0, 1.0), "b": (0.0, 5.0)}
+    units = read_columns('{"a": {"low": 0, "high": 1, "unit": "m"}}')
+    assert units.for_domain("box") == Schema({"a": Number(0, 1, unit="m")})
+    assert units.for_domain("l1") == {"a": (0.0, 1.0)}
+
+
 def test_a_column_may_be_called_columns():
     assert read_columns('{"columns": [0, 1]}').bounds == {"columns": (0.0, 1.0)}
 
@@ -88,6 +137,12 @@ def test_no_bounds_are_missing_bounds(text):
         ({"low": 0, "high": 1, "type": "real"}, "type must be one of number"),
         ({"low": 0.5, "high": 1, "type": "integer"}, "whole numbers"),
         ({"low": 0, "high": 1, "type": "text"}, "has no bounds"),
+        ({"low": 0, "high": 1, "scale": "log"}, "above 0"),
+        ({"low": 0, "high": 1, "missing": "mean"}, "missing"),
+        ({"low": 0, "high": 1, "values": ["a", "b"]}, "there is no 'low'"),
+        ({"values": ["a"]}, "between 2 and"),
+        ({"values": "ab"}, "a list of declared values"),
+        ({"type": "category"}, "give values"),
     ],
 )
 def test_a_wrong_column_is_named(tmp_path, column, words):

@@ -134,7 +134,7 @@ def infer(
     else:
         if centers is not None:
             title = f"{out.counted(len(centers), 'centre')} {by}{out.doubt(verdict)}"
-            out.print_named(title, "cluster", map(str, range(len(centers))), columns, centers, "")
+            out.print_centers(title, released[first or 0].context.domain, centers)
         for t, names in enumerate(named):
             if t != first and names is not None:
                 corner = "cluster" if has_clusters(released[t]) else ""

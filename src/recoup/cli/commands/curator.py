@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from recoup.algorithms.base import Algorithm
     from recoup.estimators import PrivateKMeans
     from recoup.planner import Plan
+    from recoup.schema import Schema
     from recoup.transcript.context import Context
     from recoup.transcript.transcript import Transcript
 
@@ -29,6 +31,7 @@ _ALGORITHM = "auto; adaptive, which chooses each query from all answers so far; 
 _ALGORITHM += "hybrid; or gupt and privgene, which release centres alone, without a transcript."
 _ROUNDS = "How many rounds of lloyd (by default 5) or of privgene."
 _FOLDER = "Write centers.csv and transcript.json, if there is one, into this folder."
+_COLUMNS = "How many columns; or name them with --bounds."
 _EXCESS = "A wanted excess over non-private k-means, such as 0.05: say which epsilon or N reaches it."
 _EXPECTED = ("expected_displacement", "expected_excess", "suggested_rounds", "relative_excess")
 
@@ -41,6 +44,8 @@ def cluster(
     delta: options.Delta = "0",
     ledger: options.LedgerPath = None,
     records_per_person: options.RecordsPerPerson = 1,
+    person: options.Person = None,
+    per_person: options.PerPerson = None,
     csv_dialect: options.CsvDialect = options.CsvDialectName.rfc4180,
     simulated_noise: options.SimulatedNoise = False,
     domain: options.DomainOption = options.DomainName.auto,
@@ -56,10 +61,11 @@ def cluster(
 ) -> None:
     """Cluster a table privately and print the centres in its own units.
 
-    A record with a missing or unreadable value contributes nothing. Example:
+    A record with a missing or unreadable value contributes nothing, unless a schema says what stands for it. Example:
 
         recoup cluster people.csv -k 5 --epsilon 1 --bounds age=17:90,hours=1:99
     """
+    from recoup.algorithms.base import column_names
     from recoup.curator.rivals import RIVALS
 
     model, declared = _model(locals())
@@ -71,7 +77,7 @@ def cluster(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DoubtfulResult)  # said below, in its place
             model._read(*released)
-    centers, columns = model.cluster_centers_, [str(name) for name in model.feature_names_in_]
+    centers, columns = model.cluster_centers_, column_names(model._domain)
     files, marked = [], out.mark(model.privacy_)
     if output is not None:
         files = [output / _CENTERS] + [output / _TRANSCRIPT] * (model.transcript_ is not None)
@@ -83,7 +89,7 @@ def cluster(
         out.say(model.verdict_.in_words)
     if as_json:
         out.print_json(
-            columns=list(declared.bounds),
+            columns=columns,
             units=declared.units,
             centers=centers.tolist(),
             doubtful=model.doubtful_,
@@ -94,7 +100,7 @@ def cluster(
     else:
         title = f"Centres, {marked}" if marked else out.counted(len(centers), "private centre")
         title += out.doubt(model.verdict_)
-        out.print_named(title, "cluster", map(str, range(clusters)), declared.header(), centers, "")
+        out.print_centers(title, model._domain, centers, declared.header())
     out.stop_if_interrupted(model.inferred_, "; nothing of the release is missing")
 
 
@@ -126,10 +132,12 @@ def _model(given: Mapping[str, Any]) -> tuple[PrivateKMeans, Declared]:
         n_clusters=given["clusters"],
         epsilon=epsilon,
         delta=delta,
-        bounds=declared.bounds,
+        bounds=declared.for_domain(given["domain"].value),
         domain=given["domain"].value,
         n_records="auto" if given["n_records"] is None else given["n_records"],
         records_per_person=given["records_per_person"],
+        person=given["person"],
+        per_person=None if given["per_person"] is None else given["per_person"].value,
         algorithm=given["algorithm"],
         n_rounds="auto" if given["rounds"] is None else given["rounds"],
         postprocess=given.get("postprocess", "none"),
@@ -172,6 +180,8 @@ def release(
     delta: options.Delta = "0",
     ledger: options.LedgerPath = None,
     records_per_person: options.RecordsPerPerson = 1,
+    person: options.Person = None,
+    per_person: options.PerPerson = None,
     csv_dialect: options.CsvDialect = options.CsvDialectName.rfc4180,
     simulated_noise: options.SimulatedNoise = False,
     domain: options.DomainOption = options.DomainName.auto,
@@ -227,11 +237,13 @@ def _rounds(transcript: Transcript) -> list[dict[str, Any]]:
 
 
 def plan(
-    columns: Annotated[int, typer.Option("--columns", "-d", help="How many columns.")],
     clusters: options.Clusters,
     epsilon: options.Epsilon,
+    columns: Annotated[int | None, typer.Option("--columns", "-d", help=_COLUMNS)] = None,
+    bounds: options.Bounds = None,
     delta: options.Delta = "0",
     records_per_person: options.RecordsPerPerson = 1,
+    per_person: options.PerPerson = None,
     domain: options.DomainOption = options.DomainName.auto,
     n_records: options.DeclaredRecords = None,
     algorithm: options.TranscribedAlgorithm = "auto",
@@ -246,19 +258,23 @@ def plan(
     to [-1, 1] by their bounds. With --n-records it also says what to expect of the result. Example:
 
         recoup plan --columns 10 -k 10 --epsilon 1 --n-records 100000
+
+    For persons with several records, --per-person says what becomes of them, and the plan what that costs.
     """
     from recoup.algorithms.registry import clustering_named
-    from recoup.domain import MAX_COLUMNS
+    from recoup.planner import person_notes
 
-    if not 1 <= columns <= MAX_COLUMNS:
-        raise ParameterError(f"--columns {columns}: give between 1 and {MAX_COLUMNS}.")
     budget = options.read_budget(epsilon, delta)
-    scaled = options.declared_domain(domain, {f"column {j}": (-1.0, 1.0) for j in range(columns)})
+    scaled = options.declared_domain(domain, _planned_columns(columns, bounds, domain))
     entry, n_rounds_asked = clustering_named(algorithm, rounds)
     context = options.terms(entry.kind, scaled, *budget, n_records, records_per_person)
+    if per_person is not None:
+        # Any name will do: no column is read.
+        context = replace(context, person="person", per_person=cast(Any, per_person.value))
     if entry.plan is None:
         raise ParameterError(f"--algorithm {entry.name} has no plan: nothing is known of it before it runs.")
     planned = entry.plan(context, n_clusters=clusters, **n_rounds_asked)
+    planned = replace(planned, notes=(*planned.notes, *person_notes(context)))
     needed = {} if excess is None else _needed(excess, clusters, context)
     if as_json:
         return out.print_json(**(_plan_json(planned) | {"records_needed": None, "epsilon_needed": None} | needed))
@@ -268,6 +284,21 @@ def plan(
         if "epsilon_needed" in needed:
             text += f", or epsilon {needed['epsilon_needed']:.3g} with {out.counted(n_records or 0, 'record')}"
         out.say(text + " (within a factor of three for nine of ten tables that were measured).")
+
+
+def _planned_columns(
+    columns: int | None, bounds: str | None, domain: options.DomainName
+) -> dict[str, tuple[float, float]] | Schema:
+    """The columns that a plan is for: so many, or those declared, of whose bounds only a schema's weights matter."""
+    from recoup.domain import MAX_COLUMNS
+
+    if (columns is None) == (bounds is None):
+        raise ParameterError("a plan is for --columns, a number, or for the columns of --bounds: give one of them.")
+    if columns is None:
+        return read_columns(bounds).for_domain(domain.value)
+    if not 1 <= columns <= MAX_COLUMNS:
+        raise ParameterError(f"--columns {columns}: give between 1 and {MAX_COLUMNS}.")
+    return {f"column {j}": (-1.0, 1.0) for j in range(columns)}
 
 
 def _needed(excess: float, clusters: int, context: Context) -> dict[str, float]:
@@ -346,6 +377,7 @@ def _plan_json(planned: Plan) -> dict[str, Any]:
         "domain": context.domain.kind,
         "n_records": context.n_records,
         "records_per_person": context.records_per_person,
+        "unit": context.unit.to_json(),
         "rounds": [
             {"n_cells": r.n_cells, "measure": r.price.measure, "price": float(r.price.amount)}
             | {name: getattr(r, name) for name in ("count_scale", "sum_scale", "center_deviation")}
