@@ -339,11 +339,11 @@ def _with_own_column(X: Any, name: str, declared: Features, classes: tuple[Any, 
     if isinstance(table, SparkTable):
         # The same translation where the records are; columns have plain names of our own there.
         *plain, own = (table.frame.columns[j] for j in order)
-        plain += table.frame.columns[table.n_columns :]  # that of persons
+        persons = table.frame.columns[table.n_columns :]
         negative, positive = (f"{float(c)!r}D" for c in classes)
         label = f"CAST({own} AS DOUBLE)"
         code = f"CASE WHEN {label} = {negative} THEN 0.0D WHEN {label} = {positive} THEN 1.0D END AS {own}"
-        return replace(table, columns=names, frame=table.frame.selectExpr(*plain, code))
+        return replace(table, columns=names, frame=table.frame.selectExpr(*plain, code, *persons))
 
     def read(block_rows: int) -> Iterator[TableRows]:
         for block in table.blocks(block_rows):
