@@ -45,7 +45,7 @@ def synthetic(points: Points, request: dict[str, Any]) -> Points:
 
     dp.enable_features("contrib")
     names, sizes = [f"c{j}" for j in range(points.shape[1])], request.get("sizes")
-    bins = request.get("bins")
+    bins = int(request.get("bins", 0))
     levels = points if sizes else levels_of(points, bins)  # where sizes are given, points are levels already
     table = polars.LazyFrame(levels.astype(np.float64), schema=names)
     # Cuts are left-open: one bin for every level.
