@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import recoup
+from recoup.algorithms import bounds
 from recoup.algorithms.bounds import FALSE_ALARM, FindBounds, _Noise, ranges_of
 from recoup.cli.app import app
 from recoup.errors import BudgetExceededError, ColumnTypeError, DataError, MissingBoundsError, TranscriptError
@@ -146,14 +147,16 @@ def test_noise_alone_exceeds_a_threshold_as_rarely_as_said(law):
         assert np.mean(sums > 0.75 * most) > limit  # power: a threshold that is a quarter too low
 
 
-def test_columns_without_records_are_found_as_rarely_as_said():
-    # 400 columns in 100 releases: at most 1 of 100 releases has a range. More than 6 happen with a chance of 1e-4.
-    wrong = [
-        len(find_bounds(np.empty((0, 4)), epsilon=1, noise="simulated", random_state=s).not_found) < 4
-        for s in range(100)
-    ]
-    assert sum(wrong) <= 6
-    assert FALSE_ALARM == 0.01
+def test_columns_without_records_are_found_as_rarely_as_said(monkeypatch):
+    # One of 100 releases has a range with a chance of 1e-3 at most.
+    def n_wrong():
+        return sum(len(simulated(np.empty((0, 4)), s, epsilon=1).not_found) < 4 for s in range(100))
+
+    assert FALSE_ALARM == 1e-5
+    assert n_wrong() == 0
+    # Power: of thresholds that are too low, a tenth of all releases and more are wrong.
+    monkeypatch.setattr(bounds, "FALSE_ALARM", 1.0)
+    assert n_wrong() >= 10
 
 
 # ---- what a user gets ----
@@ -225,8 +228,8 @@ def test_some_columns_are_private_and_others_declared():
     frame = pd.DataFrame(
         {"a": RNG.uniform(20, 100, 4000), "b": RNG.uniform(0, 1, 4000), "c": RNG.choice(["u", "v"], 4000)}
     )
-    bounds = {"a": "private", "b": (0, 1), "c": Category(["u", "v"])}
-    model = recoup.PrivateKMeans(2, epsilon=2, bounds=bounds, noise="simulated", random_state=0).fit(frame)
+    declared = {"a": "private", "b": (0, 1), "c": Category(["u", "v"])}
+    model = recoup.PrivateKMeans(2, epsilon=2, bounds=declared, noise="simulated", random_state=0).fit(frame)
     assert list(model.bounds_) == ["a"]
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
 

@@ -1,11 +1,12 @@
 """Where a column's numbers lie, from noisy counts in a fixed list of bins: one round, then decisions from it alone.
 
 Bins are those of `recoup.octaves`. A stretch of them within an octave, of 1, 2, 4, 8 or 16, has records if its noisy
-sum is larger than noise makes any of all stretches but once in a hundred releases. The range of a column covers the
-octaves of all such stretches; it grows by neighbouring octaves whose sum noise alone exceeds once in a hundred times,
-for a tail is thinner than the middle. Where such a tail goes on below what can be seen, by the ratio of its last two
-octaves, one octave is added; elsewhere the bins at an end that hold nothing beyond noise are left out. So noise makes a
-range too wide rather than too narrow: clipped records cost more than a wide range.
+sum is larger than noise makes any of all stretches but once in 100,000 releases: a bin that is empty and taken for full
+may be astronomically far away. The range of a column covers the octaves of all such stretches. It grows by neighbouring
+octaves whose sum noise alone exceeds once in a thousand times, or in a hundred toward zero, where less is at stake: a
+tail is thinner than the middle. Where a tail goes on below what can be seen, by the ratio of its last two octaves, one
+octave is added; elsewhere the bins at an end that hold nothing beyond noise are left out. So noise makes a range too
+wide rather than too narrow: clipped records cost more than a wide range.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ from recoup.queries.base import MAX_SIZE, Array
 from recoup.queries.counts import HistogramQuery
 from recoup.transcript.context import Context, Law, Request
 
-FALSE_ALARM = 0.01  # the chance that noise alone makes a record anywhere, in all columns together
+FALSE_ALARM = 1e-5  # the chance that noise alone makes a record anywhere, in all columns together
 _WIDTHS = tuple(2**i for i in range(PER_OCTAVE.bit_length()))
-_NEXT = 0.01  # the chance that noise alone makes a range grow by an octave
+_NEXT, _NEXT_TO_ZERO = (
+    0.001,
+    0.01,
+)  # the chance that noise alone makes a range grow by an octave: twice as wide, or less
 _TRIMMED = 1.5  # deviations of noise that bins at an end may hold and still be left out
 _FEW = 0.002  # of all records: so many are left out, too, if they are at most two such limits
 _TAIL = 0.005  # of all records: so many unseen ones make one more octave of a tail
@@ -182,15 +186,12 @@ def _outer_end(octaves: Sequence[Array], last: int, noise: _Noise, total: float)
 
 
 def _grown(octaves: Sequence[Array], last: int, noise: _Noise) -> int:
-    """The last octave of a range after it grew by one or two at a time."""
-    while True:
-        for n in (1, 2):
-            following = np.concatenate([[], *octaves[last + 1 : last + 1 + n]])
-            if len(following) and following.sum() > noise.exceeded(len(following), _NEXT):
-                last = min(last + n, len(octaves) - 1)
-                break
-        else:
-            return last
+    """The last octave of a range after it grew by one at a time."""
+    for following in range(last + 1, len(octaves)):
+        chance = _NEXT if following > len(octaves) // 2 else _NEXT_TO_ZERO
+        if octaves[following].sum() <= noise.exceeded(len(octaves[following]), chance):
+            return following - 1
+    return len(octaves) - 1
 
 
 def _has_tail(before: Array, last: Array, noise: _Noise, total: float) -> bool:
