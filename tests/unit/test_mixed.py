@@ -5,8 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+import recoup
 from recoup.domain import Box, uniform_points
-from recoup.errors import BoundsError, TranscriptFormatError
+from recoup.errors import BoundsError, ParameterError, TranscriptFormatError
 from recoup.kernels import GRID
 from recoup.kernels.fixed_point import DROPPED
 from recoup.mixed import Mixed, domain_from_json
@@ -163,3 +164,17 @@ def test_json_there_and_back_and_what_is_refused():
         Mixed(schema=Schema({"a=b": (0, 1), "a": Category(["b", "c", "d"])}))
     with pytest.raises(BoundsError):
         Mixed(schema={"a": (0, 1)})
+
+
+def test_the_sampler_refuses_categories_and_takes_numbers_on_a_scale():
+    rows = np.random.default_rng(0).uniform(1, 100, size=(300, 1))
+    terms = {"epsilon": 5, "random_state": 0, "noise": "simulated"}
+    for column, fits in ((Number(1, 100, scale="log"), True), (Number(1, 100, missing="own"), False)):
+        given = recoup.KMeans(n_clusters=2, n_rounds=2), rows
+        transcript = recoup.release(*given, domain=Schema({"x": column}), **terms)
+        if fits:
+            assert recoup.infer(transcript, "mcmc", n_steps=200, random_state=0).points.shape[1] == 1
+        else:
+            with pytest.raises(ParameterError, match="categories"):
+                recoup.infer(transcript, "mcmc")
+            assert recoup.refit(transcript, recoup.infer(transcript, random_state=0)).shape == (2, 2)

@@ -94,6 +94,9 @@ def infer(
     choice(correction, "correction", ("component", "mixture"))
     if not isinstance(raw, bool | np.bool_):
         raise ParameterError(f"raw={raw!r:.60}: give True or False.", parameter="raw")
+    if method == "mcmc" and not evidence.context.domain.has_grid:
+        numbers = "the sampler moves records by small steps, and categories have none: use "
+        raise ParameterError(numbers, Argument("method", '"maxent"'), ".")
     scale = _target_scale(evidence, target_scale, correction, raw) if method == "mcmc" else "one"
     rng = generator(random_state)
     for reason in reasons_against(evidence) if warn and method != "consistency" else ():

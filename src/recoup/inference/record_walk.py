@@ -69,7 +69,8 @@ def sample_records(evidence: Evidence, rng: np.random.Generator, asked: Settings
     clock = time.perf_counter()
     aimed = released if asked.raw else cells
     proposal = _mixture(aimed, context, asked)
-    kind, radius = context.domain.kind, min(context.domain.shape()[1], 1e6)
+    shape, radius = context.domain.shape()
+    kind, radius = ("box", "l1", "l2")[shape], min(radius, 1e6)
     target = Target(rounds=aimed, noise=context.mechanism, scale=asked.target_scale, domain=kind, radius=radius)
     n_true = max(1, round(total))
     n = min(n_true, MAX_LATENT)
