@@ -20,6 +20,7 @@ _TITLES: Final[dict[PartName, str]] = {
     "release": "Release",
     "inference": "Inference",
     "streaming": "Files larger than memory",
+    "persons": "Persons",
     "spark": "Spark",
 }
 

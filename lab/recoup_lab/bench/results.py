@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, Self, get_args
 
-PartName = Literal["release", "inference", "streaming", "spark"]
+PartName = Literal["release", "inference", "streaming", "persons", "spark"]
 PARTS: Final[tuple[PartName, ...]] = get_args(PartName)
 
 

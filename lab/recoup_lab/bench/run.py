@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from recoup_lab.bench.inference import measure_inference
+from recoup_lab.bench.persons import measure_persons
 from recoup_lab.bench.release import measure_release
 from recoup_lab.bench.results import Part, PartName
 from recoup_lab.bench.rules import Rules
@@ -21,5 +22,7 @@ def run_parts(names: Iterable[PartName], rules: Rules, *, diffprivlib: str | Non
             yield measure_inference(rules)
         elif name == "streaming":
             yield measure_streaming(rules)
+        elif name == "persons":
+            yield measure_persons(rules)
         else:
             yield measure_spark(rules)

@@ -27,7 +27,7 @@ N_COLUMNS: Final = 10
 N_CLUSTERS: Final = 10
 ROUND, SCAN = "one round", "pyarrow scan and sum"
 NAMES: Final = tuple(f"x{j}" for j in range(N_COLUMNS))
-_FILE_ROWS: Final = 1_000_000
+FILE_ROWS: Final = 1_000_000
 
 
 def measure_streaming(rules: Rules) -> Part:
@@ -60,8 +60,8 @@ def _measured(rules: Rules) -> Part:
 
 def write_folder(folder: Path, n_records: int, dtype: str = "float64") -> None:
     """Write records as Parquet files of a million rows each."""
-    for part, start in enumerate(range(0, n_records, _FILE_ROWS)):
-        x = blobs(min(_FILE_ROWS, n_records - start), N_COLUMNS, N_CLUSTERS, seed=part)
+    for part, start in enumerate(range(0, n_records, FILE_ROWS)):
+        x = blobs(min(FILE_ROWS, n_records - start), N_COLUMNS, N_CLUSTERS, seed=part)
         parquet.write_table(as_table(x, dtype), folder / f"part-{part:03d}.parquet")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from recoup_lab.bench import inference, release, spark, streaming
+from recoup_lab.bench import inference, persons, release, spark, streaming
 from recoup_lab.bench.results import Part
 from recoup_lab.pages import Table, markdown
 
@@ -18,7 +18,14 @@ BUSY = (
 
 def tables_of(part: Part) -> list[Table]:
     """The tables of one part, without those of the cluster."""
-    return {"release": _release, "inference": _inference, "streaming": _streaming, "spark": _spark}[part.name](part)
+    parts = {
+        "release": _release,
+        "inference": _inference,
+        "streaming": _streaming,
+        "persons": _persons,
+        "spark": _spark,
+    }
+    return parts[part.name](part)
 
 
 def short(value: float | None, unit: str = "") -> str:
@@ -181,6 +188,36 @@ def _streaming(part: Part) -> list[Table]:
             header=("columns", "N", "round, s", "scan, s", "throughput / scan's", "round, MB", "scan, MB"),
             rows=tuple(rows),
             note="MB: peak memory of a fresh process above its imports.",
+            left=1,
+        )
+    ]
+
+
+def _persons(part: Part) -> list[Table]:
+    rows = []
+    for r in part.races:
+        memory, n_persons = r.facts["megabytes"], int(r.shape["n_persons"])
+        rows.append(
+            (
+                str(r.shape["identifiers"]),
+                size_of(int(r.shape["n_records"])),
+                size_of(n_persons),
+                short(r.seconds[persons.PERSONS]),
+                short(r.seconds[persons.GROUPS]),
+                short(r.ratio(persons.GROUPS, persons.PERSONS)),
+                f"{memory[persons.PERSONS]:.0f}",
+                f"{memory[persons.GROUPS]:.0f}",
+                f"{memory[persons.PERSONS] * 2**20 / n_persons:.0f}",
+            )
+        )
+    header = ("identifiers", "N", "persons", "ours, s", "group-by, s", "throughput / group-by's")
+    return [
+        Table(
+            title=f"A folder of Parquet files ({streaming.N_COLUMNS} columns): one row a person and one round of "
+            "k-means against pyarrow's group-by",
+            header=(*header, "ours, MB", "group-by, MB", "ours, bytes a person"),
+            rows=tuple(rows),
+            note="MB: peak memory of a fresh process above its imports. Later rounds ask the kept rows.",
             left=1,
         )
     ]

@@ -22,6 +22,7 @@ class Which(StrEnum):
     release = "release"
     inference = "inference"
     streaming = "streaming"
+    persons = "persons"
     spark = "spark"
     all = "all"
 

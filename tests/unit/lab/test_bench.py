@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from recoup._threads import n_threads
 from recoup.cli.app import app
 from recoup.errors import ParameterError
-from recoup_lab.bench import cluster, inference, performance, release, run, spark, streaming, tables
+from recoup_lab.bench import cluster, inference, performance, persons, release, run, spark, streaming, tables
 from recoup_lab.bench.cluster import Job, PartitionCost, round_seconds, simulate_round
 from recoup_lab.bench.data import blobs
 from recoup_lab.bench.foreign import running_diffprivlib
@@ -240,6 +240,7 @@ def parts():
         patch.setattr(release, "shapes", lambda rules: grid)
         patch.setattr(release, "peak_growth", lambda prepare, *arguments: float(len(arguments)))
         patch.setattr(streaming, "peak_growth", lambda prepare, *arguments: 12.0)
+        patch.setattr(persons, "peak_growth", lambda prepare, *arguments: 12.0)
         limits = {"bandwidth": 1e10, "copy": 1e10, "arithmetic": 1e10}
         point = {"what": "pass", "n_columns": 2, "n_clusters": 3, "bytes": 8, "operations": 35, "seconds": 1e-8}
         roof = limits | {"points": [point | {"memory": 0.08, "arithmetic": 0.35}]}
@@ -253,6 +254,7 @@ def parts():
             release.measure_release(Rules(quick=True, one_core=True)),
             inference.measure_inference(Rules(quick=True, max_records=500)),
             streaming.measure_streaming(Rules(quick=True, max_records=2000)),
+            persons.measure_persons(Rules(quick=True, max_records=2000)),
             spark.measure_spark(Rules(quick=True, max_records=8000)),
         ]
     return {part.name: part for part in found}
@@ -269,6 +271,7 @@ def test_every_part_measures_every_contestant(parts):
     assert "diffprivlib was not measured" in parts["release"].notes[0]
     assert [r.shape["n_rows"] for r in parts["inference"].races] == [12, 18, 225]
     assert [r.shape["dtype"] for r in parts["streaming"].races] == ["float64", "float32"]
+    assert [r.shape["identifiers"] for r in parts["persons"].races] == ["whole numbers", "text"]
     assert parts["spark"].races == ()
     assert parts["spark"].notes == ("Spark was not measured: Java is missing.",)
     assert [row["n_records"] for row in parts["spark"].facts["projection"]] == [10**8, 10**9]
@@ -293,7 +296,7 @@ def test_tables_are_rectangular_and_say_what_is_missing(parts):
             assert {len(row) for row in table.rows} == {len(table.header)}
     text = performance.performance_text(parts)
     assert text.count(tables.NOT_MEASURED) == 8 + 2  # a line of the release table each, and two notes
-    for title in ("Release", "Inference", "Files larger than memory", "Spark"):
+    for title in ("Release", "Inference", "Files larger than memory", "Persons", "Spark"):
         assert f"## {title}" in text
 
 
