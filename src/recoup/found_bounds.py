@@ -119,13 +119,14 @@ def find_bounds(
         resume: take up the transcript at `path`, and pay for nothing again.
 
     Returns:
-        A schema of linear scales, with what it cost. An end is the edge of a bin, up to a sixteenth of its size outside of the
-        records that can be told from noise; an end near zero is zero. What lies farther out is too few records to see
-        and is clipped. Where nothing can be told from noise, bounds are (-1, 1), and `not_found` names the column; that
-        is paid for all the same.
+        A schema of linear scales, with what it cost. An end is the edge of a bin, up to a sixteenth of its size outside
+        of the records that can be told from noise; an end near zero is zero. What lies farther out is too few records
+        to see and is clipped. Where nothing can be told from noise, bounds are (-1, 1), and `not_found` names the
+        column; that is paid for all the same.
 
     Guarantees: bounds are a function of noisy counts alone. Noise is taken for records where there are none, far from
-    all others, with a chance of at most 1e-5, all columns together. A value that is missing keeps no other of its record from being counted.
+    all others, with a chance of at most 1e-5, all columns together. A value that is missing keeps no other of its
+    record from being counted.
 
     >>> import numpy as np
     >>> years = np.random.default_rng(0).integers(1900, 2026, size=(10_000, 1))
