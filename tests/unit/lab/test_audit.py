@@ -34,7 +34,7 @@ from recoup_lab.audit.attacks.bounds import (
 )
 from recoup_lab.audit.attacks.effort import Effort
 from recoup_lab.audit.attacks.law import noticed_scale, p_value, split_residuals
-from recoup_lab.audit.attacks.loss import path_loss
+from recoup_lab.audit.attacks.paths import path_loss
 from recoup_lab.audit.attacks.observed import differences, observe
 from recoup_lab.audit.attacks.reference import exact_totals, log_likelihood_ratio, unit_records
 from recoup_lab.audit.attacks.sampler import Draw, listening

@@ -12,9 +12,8 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -36,12 +35,12 @@ from recoup_lab.audit.attacks.files import (
     quoted_csv,
     windows_csv,
 )
-from recoup_lab.audit.attacks.sampler import Draw, Heard, listening
+from recoup_lab.audit.attacks.paths import Losses
+from recoup_lab.audit.attacks.sampler import Heard, listening
 from recoup_lab.audit.attacks.subjects import (
     BOX,
     DOMAINS,
     WIDTHS,
-    Neighbours,
     Subject,
     Terms,
     neighbours,
@@ -53,13 +52,8 @@ from recoup_lab.audit.attacks.subjects import queries as example_queries
 from recoup_lab.audit.findings import Finding
 
 GROUP: Final = "loss"
+ATTACK: Final = "exact loss on held paths"
 Odd = TypeVar("Odd", bytes, str)
-_ROOM: Final = Fraction(1, 10**9)  # for the conversion from epsilon and delta to rho, which is computed in floats here
-
-
-class _Worst(NamedTuple):
-    loss: Fraction
-    pair: str
 
 
 def attack(effort: Effort) -> Iterator[Finding]:
@@ -81,35 +75,32 @@ def attack(effort: Effort) -> Iterator[Finding]:
 
 
 def _on_query(effort: Effort, name: str, query: Query, mechanism: str) -> Finding:
-    worst, tries, unequal = _Worst(Fraction(0), "none"), 0, ""
+    losses = Losses(f"query: {name}, {mechanism}")
     for number, domain in enumerate(DOMAINS.values()):
         # Of very many records totals must fit into 64 bits, so that each counts with fewer of them.
         for per_person, n_records in ((1, None), (3, None), (1, 2**41)):
             terms = Terms(mechanism=mechanism, domain=domain, records_per_person=per_person, n_records=n_records)
             pairs = neighbours(domain, n_records=per_person, rng=effort.rng(0, number))
             for pair, tables in pairs.items():
-                heard = [_answered(query, table, terms, effort.seed) for table in tables]
-                tries += 1
-                unequal = unequal or _unequal(heard, pair)
-                worst = max(worst, _Worst(_share_of_claim(heard, terms), pair))
-    return _finding(f"query: {name}, {mechanism}", tries, worst, unequal)
+                heard = [answered(query, table, terms, effort.seed) for table in tables]
+                losses.compare(heard, terms, pair)
+    return losses.finding(GROUP, ATTACK)
 
 
 def _on_width(effort: Effort, domain: Domain, mechanism: str) -> Finding:
     """All kinds of queries on tables of another number of columns, where other terms of a sensitivity count."""
-    terms, worst, tries, unequal = Terms(mechanism=mechanism, domain=domain), _Worst(Fraction(0), "none"), 0, ""
+    columns = "1 column" if domain.n_columns == 1 else f"{domain.n_columns} columns"
+    terms, losses = Terms(mechanism=mechanism, domain=domain), Losses(f"queries on {columns}, {mechanism}")
     pairs = neighbours(domain, rng=effort.rng(0, domain.n_columns))
     for name, query in example_queries(mechanism, domain).items():
         for pair, tables in pairs.items():
-            heard = [_answered(query, table, terms, effort.seed) for table in tables]
-            tries += 1
-            unequal = unequal or _unequal(heard, f"{name}, {pair}")
-            worst = max(worst, _Worst(_share_of_claim(heard, terms), f"{name}, {pair}"))
-    columns = "1 column" if domain.n_columns == 1 else f"{domain.n_columns} columns"
-    return _finding(f"queries on {columns}, {mechanism}", tries, worst, unequal)
+            heard = [answered(query, table, terms, effort.seed) for table in tables]
+            losses.compare(heard, terms, f"{name}, {pair}")
+    return losses.finding(GROUP, ATTACK)
 
 
-def _answered(query: Query, table: Array, terms: Terms, seed: int) -> Heard:
+def answered(query: Query, table: object, terms: Terms, seed: int) -> Heard:
+    """What is drawn for one query, with the samplers' answers held."""
     with listening(held=seed) as heard:
         Curator(open_source(table, terms.domain), terms.context).answer(request_for(query, terms.domain))
     return heard
@@ -118,21 +109,19 @@ def _answered(query: Query, table: Array, terms: Terms, seed: int) -> Heard:
 def _on_subject(effort: Effort, subject: Subject, mechanism: str) -> Finding:
     ball = DOMAINS["l1" if mechanism == "laplace" else "l2"]
     shapes = [(BOX, 1, None), (ball, 1, 100), (BOX, 3, None)]
-    worst, tries, unequal = _Worst(Fraction(0), "none"), 0, ""
+    losses = Losses(f"{subject.name}, {mechanism}")
     for number, (domain, per_person, n_records) in enumerate(shapes[: effort.tries(3, 2)]):
         terms = Terms(mechanism=mechanism, domain=domain, records_per_person=per_person, n_records=n_records)
         chosen = list(neighbours(domain, n_records=per_person, rng=effort.rng(1, number)).items())
         for pair, tables in chosen if not effort.quick else chosen[::3]:
-            heard = [_draws(subject, table, terms, effort.seed) for table in tables]
-            tries += 1
-            unequal = unequal or _unequal(heard, pair)
-            worst = max(worst, _Worst(_share_of_claim(heard, terms), pair))
-    return _finding(f"{subject.name}, {mechanism}", tries, worst, unequal)
+            heard = [draws_of(subject, table, terms, effort.seed) for table in tables]
+            losses.compare(heard, terms, pair)
+    return losses.finding(GROUP, ATTACK)
 
 
 def _on_files(effort: Effort, kind: str, write: Callable[[Array, Path], None]) -> Finding:
     """One record more in files that are read in several blocks, and added up in several parts and threads."""
-    terms, worst, tries, unequal = Terms(domain=NAMED_BOX), _Worst(Fraction(0), "none"), 0, ""
+    terms, losses = Terms(domain=NAMED_BOX), Losses(f"{kind} of {FILE_ROWS:,} records")
     lloyd = next(subject for subject in subjects() if subject.name == "kmeans-lloyd")
     table = ordinary_table(BOX, FILE_ROWS, effort.rng(9))
     far = np.array([BOX.high])
@@ -147,17 +136,14 @@ def _on_files(effort: Effort, kind: str, write: Callable[[Array, Path], None]) -
                 path = Path(folder) / name.replace(" ", "-")
                 write(rows, path)
                 (path_read,) = Path(folder).glob(f"{path.name}*")
-                heard = _draws(lloyd, path_read, terms, effort.seed)
+                heard = draws_of(lloyd, path_read, terms, effort.seed)
                 if first is None:
                     first = heard
                     continue
-                tries += 1
                 where = f"{name}, {threads} thread(s)"
-                unequal = unequal or _unequal([first, heard], where)
-                worst = max(worst, _Worst(_share_of_claim([first, heard], terms), where))
-                if name == "the table" and _share_of_claim([first, heard], terms) > 0:
-                    unequal = unequal or f"the same file has another total: {where}"
-    return _finding(f"{kind} of {FILE_ROWS:,} records", tries, worst, unequal)
+                if losses.compare([first, heard], terms, where) > 0 and name == "the table":
+                    losses.note(f"the same file has another total: {where}")
+    return losses.finding(GROUP, ATTACK)
 
 
 def _on_odd_records(
@@ -168,7 +154,7 @@ def _on_odd_records(
     dialect: str,
 ) -> Finding:
     """One record more in a CSV file, of every odd kind, at every kind of place, also where there is one already."""
-    terms, worst, tries, unequal = Terms(domain=NAMED_BOX), _Worst(Fraction(0), "none"), 0, ""
+    terms, losses = Terms(domain=NAMED_BOX), Losses(target)
     lloyd = next(subject for subject in subjects() if subject.name == "kmeans-lloyd")
     rows = ordinary_table(BOX, 60, effort.rng(10))
     places = (0, 30, 60)
@@ -177,23 +163,20 @@ def _on_odd_records(
 
         def draws(odd: Mapping[int, Odd]) -> Heard:
             path.write_bytes(content(rows, odd))
-            return _draws(lloyd, path, terms, effort.seed, csv_dialect=dialect)
+            return draws_of(lloyd, path, terms, effort.seed, csv_dialect=dialect)
 
         for kind, line in kinds.items():
             for before in ({}, {15: line}):
                 first = draws(before)
                 for place in places[:: effort.tries(1, 2)]:
-                    heard = [first, draws(before | {place: line})]
                     where = f"{kind} before record {place}" + (", and one already" if before else "")
-                    tries += 1
-                    unequal = unequal or _unequal(heard, where)
-                    worst = max(worst, _Worst(_share_of_claim(heard, terms), where))
-    return _finding(target, tries, worst, unequal)
+                    losses.compare([first, draws(before | {place: line})], terms, where)
+    return losses.finding(GROUP, ATTACK)
 
 
 def _on_the_longest_record(effort: Effort) -> Finding:
     """One record more after one that is just as long as may be, which is no longer the last then."""
-    terms, worst, tries, unequal = Terms(domain=NAMED_BOX), _Worst(Fraction(0), "none"), 0, ""
+    terms, losses = Terms(domain=NAMED_BOX), Losses("CSV with a record as long as may be")
     lloyd = next(subject for subject in subjects() if subject.name == "kmeans-lloyd")
     rows = ordinary_table(BOX, 20, effort.rng(10))
     with tempfile.TemporaryDirectory(prefix="recoup-audit-") as folder:
@@ -202,12 +185,9 @@ def _on_the_longest_record(effort: Effort) -> Finding:
             heard = []
             for after in (rows[:0], np.array([BOX.low])):
                 path.write_bytes(windows_csv(rows, LONGEST_TEXT + "x" * more, after))
-                heard.append(_draws(lloyd, path, terms, effort.seed))
-            where = f"after one of 1 MiB and {more} bytes"
-            tries += 1
-            unequal = unequal or _unequal(heard, where)
-            worst = max(worst, _Worst(_share_of_claim(heard, terms), where))
-    return _finding("CSV with a record as long as may be", tries, worst, unequal)
+                heard.append(draws_of(lloyd, path, terms, effort.seed))
+            losses.compare(heard, terms, f"after one of 1 MiB and {more} bytes")
+    return losses.finding(GROUP, ATTACK)
 
 
 def _on_undeclared(effort: Effort) -> Finding:
@@ -216,16 +196,14 @@ def _on_undeclared(effort: Effort) -> Finding:
     terms = Terms(domain=Box(BOX.low, BOX.high, columns=(pattern, other)))
     lloyd = next(subject for subject in subjects() if subject.name == "kmeans-lloyd")
     rows = ordinary_table(BOX, 60, effort.rng(10))
-    worst, tries, unequal = _Worst(Fraction(0), "none"), 0, ""
+    losses = Losses("columns that are not declared")
     for kind, frame in FRAMES.items():
         named = {pattern: rows[:, 0], other: rows[:, 1]}
         tables = [frame(named | {"secret": column}) for column in (rows[:, 0], rows[::-1, 0])]
-        heard = [_draws(lloyd, table, terms, effort.seed) for table in tables]
-        tries += 1
-        unequal = unequal or _unequal(heard, kind)
-        if _share_of_claim(heard, terms) > 0:
-            unequal = unequal or f"a column that is not declared was read: {kind}"
-    return _finding("columns that are not declared", tries, worst, unequal)
+        heard = [draws_of(lloyd, table, terms, effort.seed) for table in tables]
+        if losses.compare(heard, terms, kind) > 0:
+            losses.note(f"a column that is not declared was read: {kind}")
+    return losses.finding(GROUP, ATTACK)
 
 
 @contextlib.contextmanager
@@ -241,51 +219,8 @@ def _threads(number: str) -> Iterator[None]:
             os.environ["RECOUP_NUM_THREADS"] = before
 
 
-def _draws(subject: Subject, table: Neighbours | object, terms: Terms, seed: int, **more: Any) -> Heard:
+def draws_of(subject: Subject, table: object, terms: Terms, seed: int, **more: Any) -> Heard:
+    """What is drawn for a release, with the samplers' answers held."""
     with listening(held=seed) as heard:
         subject.run(table, terms, seed=seed, **more)
     return heard
-
-
-def _unequal(heard: list[Heard], pair: str) -> str:
-    if not heard[0].draws:
-        return f"nothing was drawn by OpenDP: {pair}"
-    return "" if heard[0].public == heard[1].public else f"number or scale of draws differs: {pair}"
-
-
-def _share_of_claim(heard: list[Heard], terms: Terms) -> Fraction:
-    """The loss of the path, as a share of what the terms allow."""
-    draws = zip(heard[0].draws, heard[1].draws, strict=False)
-    loss = sum((path_loss(a, b) for a, b in draws), Fraction(0))
-    return loss / terms.claimed
-
-
-def path_loss(one: Draw, other: Draw) -> Fraction:
-    """What a draw tells at most between two inputs: epsilon, or rho of Gaussian noise.
-
-    >>> a = Draw(kind="laplace", exact=(0, 0), answers=(), scale=8.0)
-    >>> b = Draw(kind="laplace", exact=(3, -1), answers=(), scale=8.0)
-    >>> path_loss(a, b)
-    Fraction(1, 2)
-    """
-    moved = [b - a for a, b in zip(one.exact, other.exact, strict=False)]
-    scale = Fraction(one.scale)
-    if one.kind == "laplace":
-        return sum(map(abs, moved)) / scale
-    if one.kind == "gaussian":
-        return sum(v * v for v in moved) / (2 * scale * scale)
-    # Scores that all move one way cost the largest move; else a winner may gain what the others lose.
-    return one.n_winners * Fraction(max(0, *moved) - min(0, *moved)) / scale
-
-
-def _finding(target: str, tries: int, worst: _Worst, unequal: str) -> Finding:
-    share = float(worst.loss)
-    return Finding(
-        group=GROUP,
-        attack="exact loss on held paths",
-        target=target,
-        tries=tries,
-        result=unequal or f"at most {share:.6f} of the claim ({worst.pair})",
-        passed=not unequal and worst.loss <= 1 + _ROOM,
-        figures={"share_of_claim": share},
-    )

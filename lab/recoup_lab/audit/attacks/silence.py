@@ -31,6 +31,7 @@ from recoup_lab.audit.attacks.unseeded import unseeded_choices
 from recoup_lab.audit.findings import Finding
 
 GROUP: Final = "silence"
+ATTACK: Final = "side information"
 _PROGRESS: Final = re.compile(r"^(?:round \d+ of(?: at most)? \d+, \d+%|working \.\.\.)\n", re.MULTILINE)
 _MODELS: Final[Mapping[Callable[..., Any], Mapping[str, Any]]] = {
     PrivateKMeans: {"n_clusters": 2, "n_rounds": 2},
@@ -49,26 +50,28 @@ def attack(effort: Effort) -> Iterator[Finding]:
         for mechanism in subject.mechanisms():
             if effort.quick and mechanism == "gaussian" and subject.name != "kmeans-lloyd":
                 continue
-            yield _compared(effort, f"{subject.name}, {mechanism}: arrays", _releases(subject, mechanism, arrays))
+            yield compared(effort, f"{subject.name}, {mechanism}: arrays", _releases(subject, mechanism, arrays))
     first = next(s for s in subjects() if s.name == "kmeans-lloyd")
-    yield _compared(effort, "lists of rows", _releases(first, "laplace", _rows(few)))
-    yield _compared(effort, "CSV files", _on_files(_csv_files(few, many)))
-    yield _compared(effort, "Parquet files", _on_files(_parquet_files(few, many)))
+    yield compared(effort, "lists of rows", _releases(first, "laplace", _rows(few)))
+    yield compared(effort, "CSV files", _on_files(_csv_files(few, many)))
+    yield compared(effort, "Parquet files", _on_files(_parquet_files(few, many)))
     for kind, terms in _MODELS.items():
         for postprocess in ("none", "auto"):
             how = "as released" if postprocess == "none" else "by default"
             works = _models(kind, {**terms, "postprocess": postprocess}, arrays)
-            yield _compared(effort, f"{kind.__name__} and its attributes, {how}", works)
-    yield _compared(effort, "what is refused, and how", _refusals(arrays), should_fail=True)
-    yield _compared(effort, "files without header, and frames of them", _without_header(), should_fail=True)
-    yield _compared(effort, "recoup release and recoup cluster", _commands(_csv_files(few, many), effort))
+            yield compared(effort, f"{kind.__name__} and its attributes, {how}", works)
+    yield compared(effort, "what is refused, and how", _refusals(arrays), should_fail=True)
+    yield compared(effort, "files without header, and frames of them", _without_header(), should_fail=True)
+    yield compared(effort, "recoup release and recoup cluster", _commands(_csv_files(few, many), effort))
     yield from unseeded_choices(effort, GROUP)
 
 
 Works = Mapping[str, Callable[[Path], Observation]]
 
 
-def _compared(effort: Effort, target: str, works: Works, *, should_fail: bool = False) -> Finding:
+def compared(
+    effort: Effort, target: str, works: Works, *, should_fail: bool = False, group: str = GROUP, attack: str = ATTACK
+) -> Finding:
     """Observe all works and compare each with the first."""
     first: Observation | None = None
     found: list[str] = []
@@ -91,8 +94,8 @@ def _compared(effort: Effort, target: str, works: Works, *, should_fail: bool = 
         else:
             found += [f"{what} differs ({name})" for what in differences(first, seen)]
     return Finding(
-        group=GROUP,
-        attack="side information",
+        group=group,
+        attack=attack,
         target=target,
         tries=len(works),
         result=f"{n_seen} observations, nothing differs" if not found else "; ".join(found[:3]),

@@ -21,11 +21,12 @@ from recoup.curator.rivals.privgene import PrivGene
 from recoup.domain import Box, Domain, L1Ball, L2Ball
 from recoup.driver import release
 from recoup.errors import ParameterError, RecoupError
+from recoup.mixed import Mixed
 from recoup.privacy.ledger import Ledger
 from recoup.queries import QUERIES
 from recoup.queries.base import Array, Query
 from recoup.queries.cells import VoronoiQuery
-from recoup.queries.counts import GridQuery, HistogramQuery
+from recoup.queries.counts import GridQuery, HistogramQuery, marginals_of_domain
 from recoup.transcript.context import Context, Request
 from recoup.transcript.transcript import Transcript
 from recoup_lab.audit.attacks.reference import largest_half_square, largest_rho
@@ -185,22 +186,26 @@ def _smallest(kind: type[Any]) -> Algorithm:
     return made
 
 
-def queries(mechanism: str, domain: Domain = BOX) -> dict[str, Query]:
-    """An example of every registered kind of query, over the columns of a domain."""
+def queries(mechanism: str, domain: Domain = BOX, table: object = None) -> dict[str, Query]:
+    """An example of every registered kind of query, over the columns of a domain; of declared ones, give a table."""
     norm = 1 if mechanism == "laplace" else 2
     found = {name: make(norm, domain.n_columns) for name, make in QUERY_EXAMPLES.items()}
+    if isinstance(domain, Mixed):
+        # Its cells are categories, and a grid over all columns there is not.
+        found["histogram"] = HistogramQuery(dimension=domain.n_columns, marginals=marginals_of_domain(domain, 4))
+        del found["grid"]
     missing = set(QUERIES) - {query.type_name for query in found.values()}
     if missing:
-        found |= {name: query for name, query in _asked(mechanism, domain).items() if name in missing}
+        table = ordinary_table(domain, 30, np.random.default_rng(1)) if table is None else table
+        found |= {name: query for name, query in _asked(mechanism, domain, table).items() if name in missing}
     # Of one column there are no two components, for example: on other widths some are asked by nobody.
     if domain is BOX and set(QUERIES) - {query.type_name for query in found.values()}:
         raise ParameterError("a registered query is asked by no algorithm: name an example in QUERY_EXAMPLES.")
     return found
 
 
-def _asked(mechanism: str, domain: Domain) -> dict[str, Query]:
+def _asked(mechanism: str, domain: Domain, table: object) -> dict[str, Query]:
     asked: dict[str, Query] = {}
-    table = ordinary_table(domain, 30, np.random.default_rng(1))
     for subject in subjects():
         if subject.algorithm is None or mechanism not in subject.mechanisms():
             continue

@@ -7,7 +7,19 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Final, NamedTuple
 
-from recoup_lab.audit.attacks import law, loss, mechanisms, precision, releases, silence, spending, updates
+from recoup_lab.audit.attacks import (
+    law,
+    loss,
+    mechanisms,
+    persons,
+    precision,
+    releases,
+    schemas,
+    silence,
+    spending,
+    unknown_bounds,
+    updates,
+)
 from recoup_lab.audit.attacks.effort import Effort
 from recoup_lab.audit.findings import Finding
 
@@ -25,6 +37,9 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     Attack(loss.GROUP, "The exact privacy loss between neighbours, with the samplers' answers held.", loss.attack),
     Attack(spending.GROUP, "Each draw is by OpenDP, at its price, after its charge.", spending.attack),
     Attack(silence.GROUP, "Nothing but noisy values differs between neighbours.", silence.attack),
+    Attack(schemas.GROUP, "Categories and missing cells, through every reader.", schemas.attack),
+    Attack(persons.GROUP, "All records of a person, whoever else has which.", persons.attack),
+    Attack(unknown_bounds.GROUP, "Bounds that are found, and paid for.", unknown_bounds.attack),
     Attack(updates.GROUP, "Compiled kernels follow a change of what they were compiled from.", updates.attack),
     Attack(law.GROUP, "The noise of each block follows its law, in empty cells too.", law.attack),
     Attack(precision.GROUP, "No gaps, grids or digits betray what noise was added to.", precision.attack),
