@@ -41,6 +41,7 @@ class RecordCount:
     Attributes:
         estimate: the number.
         deviation: its standard deviation, which follows from the noise alone.
+        of: what was counted: "records", or "persons" that have one row each.
 
     >>> RecordCount(estimate=42_913.0, deviation=180.0).sentence
     'rests on about 42,900 records (42,600 to 43,200)'
@@ -50,6 +51,7 @@ class RecordCount:
 
     estimate: float
     deviation: float
+    of: str = "records"
 
     @property
     def low(self) -> float:
@@ -70,10 +72,10 @@ class RecordCount:
     def sentence(self) -> str:
         """The estimate with its interval, in words, without digits that mean nothing."""
         if self.could_be_none:
-            return f"rests on a number of records that cannot be told from none (0 to {self.high:,.0f})"
+            return f"rests on a number of {self.of} that cannot be told from none (0 to {self.high:,.0f})"
         step = 10.0 ** max(floor(log10(max(self.deviation, 1.0))), 0)
         about, low, high = (round(value / step) * step for value in (self.estimate, self.low, self.high))
-        return f"rests on about {about:,.0f} records ({low:,.0f} to {high:,.0f})"
+        return f"rests on about {about:,.0f} {self.of} ({low:,.0f} to {high:,.0f})"
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value."""
@@ -114,7 +116,8 @@ def records_of(context: Context, rounds: Rounds) -> RecordCount | None:
             precision += 1.0 / variance
     if precision == 0.0:
         return None
-    return RecordCount(estimate=float(weighted / precision), deviation=float(precision**-0.5))
+    of = "persons" if context.per_person == "mean" else "records"
+    return RecordCount(estimate=float(weighted / precision), deviation=float(precision**-0.5), of=of)
 
 
 class WeightedPoints(NamedTuple):
