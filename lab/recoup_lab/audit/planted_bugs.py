@@ -26,8 +26,11 @@ from recoup_lab.tree import ROOT
 PATCHES = Path(__file__).resolve().parent / "planted"
 CONTROL = "no bug (control)"
 GROUPS = tuple(attack.name for attack in ATTACKS)
-# Of different kinds: budget, noise, order, side information, digits.
-QUICK = ("swapped-shares", "half-the-noise", "charge-after-draw", "skipped-rows-logged", "coarse-noise")
+# Of different kinds: budget, noise, order, side information, digits, persons.
+QUICK = (
+    *("swapped-shares", "half-the-noise", "charge-after-draw", "skipped-rows-logged", "coarse-noise"),
+    "persons-cut-short",
+)
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def without_a_catch(results: Sequence[Result]) -> list[str]:
 def main() -> int:
     """Try the bugs, two at a time, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--planted", choices=["all", "quick"], default="all", help="quick: five bugs, no control")
+    parser.add_argument("--planted", choices=["all", "quick"], default="all", help="quick: six bugs, no control")
     parser.add_argument("--only", action="append", metavar="NAME", help="this bug; may be given again")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write data/planted.json and trust.md")
     options = parser.parse_args()

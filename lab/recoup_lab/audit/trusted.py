@@ -25,8 +25,8 @@ from recoup_lab.tree import ROOT
 
 PART: Final = "trusted lines"
 PACKAGE: Final = ROOT / "src" / "recoup"
-# Where records are, what is asked of them, and the numbers that protect them.
-ROOMS: Final = ("domain", "queries", "privacy", "transcript", "curator")
+# What is declared of columns, where records are, what is asked of them, and the numbers that protect them.
+ROOMS: Final = ("domain", "schema", "mixed", "queries", "privacy", "transcript", "curator")
 HEADER: Final = ("part of Recoup", "files", "lines of code", "all lines")
 _NO_CODE: Final = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),

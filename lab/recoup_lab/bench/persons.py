@@ -71,8 +71,7 @@ def one_row_each(path: str) -> Callable[[], list[int]]:
     query, factors = question()
 
     def work() -> list[int]:
-        given = {"person": _PERSON, "per_person": "mean", "records_per_person": 1}
-        return open_source(path, bounds(), **given).total(query, factors)
+        return open_source(path, bounds(), person=_PERSON, per_person="mean").total(query, factors)
 
     return work
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -45,6 +46,14 @@ class Losses:
         self.exceeded |= share > 1 + (0 if terms.mechanism == "laplace" else _ROOM)
         self.largest, self.where = max((self.largest, self.where), (share, pair))
         return share
+
+    @contextmanager
+    def errors(self, pair: str) -> Iterator[None]:
+        """What a record makes fail inside the block is wrong with it: without the record it did not."""
+        try:
+            yield
+        except Exception as error:  # code under attack may raise anything
+            self.note(f"{type(error).__name__} was raised: {pair}")
 
     def note(self, problem: str) -> None:
         """Note what is wrong; the first is kept."""

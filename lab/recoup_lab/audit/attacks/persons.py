@@ -45,10 +45,12 @@ _WHO: Final = "who"
 _KEY: Final = "00112233445566778899aabbccddeeff"
 _NAMES: Final = ("a", "b", "c", "d", "e")
 _LOW, _HIGH = (-3.0, 1.0, 0.0, -1.0, -5.0), (1.5, 7.0, 0.5, 1.0, -2.0)
+# Powers of two: corners of a ball lie on the records' grid exactly, so that means of them show how they are rounded.
+_BALL_LOW, _BALL_HIGH = (-1.0, 0.0, -2.0, -4.0, 0.0), (1.0, 2.0, 2.0, 4.0, 8.0)
 _DOMAINS: Final[Mapping[str, Domain]] = {
     "box": Box(_LOW, _HIGH, _NAMES),
-    "L1 ball": L1Ball(_LOW, _HIGH, _NAMES),
-    "L2 ball": L2Ball(_LOW, _HIGH, _NAMES, radius=0.9),
+    "L1 ball": L1Ball(_BALL_LOW, _BALL_HIGH, _NAMES),
+    "L2 ball": L2Ball(_BALL_LOW, _BALL_HIGH, _NAMES, radius=0.9),
     "schema": Mixed(schema=SCHEMA),
 }
 
@@ -148,8 +150,7 @@ def _ends(domain: Domain) -> dict[str, _Visits]:
         names, ends = list(domain.schema), [first, second]
     else:
         sizes = np.array([1.0, 0.7, 0.3, 0.3, 0.1])
-        # On the border of a ball; thirds have no exact place on a grid.
-        points = domain.from_unit(np.stack([sizes, -sizes, np.full(5, 1 / 3), np.eye(5)[0], np.ones(5)]))
+        points = domain.from_unit(np.stack([sizes, -sizes, *np.eye(5), np.ones(5)]))
         names, ends = list(_NAMES), points.tolist()
     held = {
         "one record": [0],
@@ -157,8 +158,9 @@ def _ends(domain: Domain) -> dict[str, _Visits]:
         "three of one and two of another": [0, 1, 0, 1, 0],
         "one record, seven times": [0] * 7,
         "all ends": list(range(len(ends))) * 3,
-        "a record on the border, three times": [2 % len(ends)] * 3,
         "two near each other": [0, len(ends) - 1],
+        # Of these the mean lies on the border of a ball, and seventeenths have no place on a grid.
+        "corners, seventeen times": [i % len(ends) for i in (*[2] * 10, 3, 3, 3, 4, 4, 5, 6)],
     }
     return {
         name: _Visits({column: [ends[i][j] for i in places] for j, column in enumerate(names)}, [None] * len(places))

@@ -254,8 +254,9 @@ def _on_queries(effort: Effort, mechanism: str, rows: list[Row]) -> Finding:
     for name, query in queries(mechanism, DOMAIN, rows).items():
         without = answered(query, [], terms, effort.seed)
         for record in [patterns[i] for i in chosen]:
-            heard = [without, answered(query, [record], terms, effort.seed)]
-            losses.compare(heard, terms, f"{name}, {record}")
+            with losses.errors(f"{name}, {record}"):
+                heard = [without, answered(query, [record], terms, effort.seed)]
+                losses.compare(heard, terms, f"{name}, {record}")
     return losses.finding(GROUP, LOSS)
 
 
@@ -268,10 +269,11 @@ def _on_reader(
         first = draws_of(lloyd, reader(rows, Path(folder)), terms, effort.seed)
         for name, record in odd.items():
             again = [*rows[:7], record, *rows[7:]]
-            one = draws_of(lloyd, reader(again, Path(folder)), terms, effort.seed)
-            losses.compare([first, one], terms, name)
-            two = draws_of(lloyd, reader([record, *again], Path(folder)), terms, effort.seed)
-            losses.compare([one, two], terms, f"{name}, and one already")
+            with losses.errors(name):
+                one = draws_of(lloyd, reader(again, Path(folder)), terms, effort.seed)
+                losses.compare([first, one], terms, name)
+                two = draws_of(lloyd, reader([record, *again], Path(folder)), terms, effort.seed)
+                losses.compare([one, two], terms, f"{name}, and one already")
     return losses.finding(GROUP, LOSS)
 
 

@@ -32,7 +32,12 @@ STATE = ROOT / "build" / "mutation"
 SURVIVORS = Path(__file__).resolve().parent / "survivors.toml"
 TARGETS = (
     "src/recoup/curator/curator.py",
+    "src/recoup/curator/persons.py",
     "src/recoup/domain.py",
+    "src/recoup/kernels/persons.py",
+    "src/recoup/mixed.py",
+    "src/recoup/octaves.py",
+    "src/recoup/schema.py",
     "src/recoup/transcript/continuation.py",
     "src/recoup/privacy/gaussian.py",
     "src/recoup/privacy/ledger.py",
@@ -67,21 +72,25 @@ _UNIT = (
         for name in ("base", "cells", "counts", "queries", "query_bounds", "query_json", "simple")
     ),
     *(f"algorithms/test_{name}" for name in ("components", "lloyd", "logistic", "mixture")),
-    *("curator/test_curator", "curator/test_rivals", "test_domain", "test_driver"),
+    *("curator/test_curator", "curator/test_persons", "curator/test_rivals"),
+    *("test_domain", "test_driver", "test_found_bounds", "test_mixed", "test_schema"),
     *(f"imported/test_{name}" for name in ("claim", "imported", "refused", "units")),
 )
 TESTS = (
     *(f"tests/unit/{name}.py" for name in _UNIT),
     "tests/contract/test_queries.py",
     "tests/property/test_core.py",
+    "tests/property/test_persons.py",
     "tests/privacy/test_budget_totals.py",
     "tests/privacy/test_continuation.py",
     "tests/privacy/test_csv_unit.py",
     "tests/privacy/test_found_bugs.py",
     "tests/privacy/test_grid_neighbours.py",
     "tests/privacy/test_ledger_units.py",
+    "tests/privacy/test_mixed_sensitivity.py",
     "tests/privacy/test_neighbours.py",
     "tests/privacy/test_own_queries.py",
+    "tests/privacy/test_persons.py",
     "tests/golden/test_golden.py",
     *TARGETS,  # their doctests
 )
