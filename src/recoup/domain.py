@@ -96,8 +96,8 @@ class Domain(ABC):
         return True
 
     @property
-    def units(self) -> tuple[str | None, ...]:
-        """What each column is counted in, for people: a unit, "share" of a category, or nothing that was declared."""
+    def units(self) -> tuple[str | tuple[str, ...] | None, ...]:
+        """What each column is counted in, for people: a unit, "share" of a category, its steps in order, or nothing."""
         return (None,) * self.n_columns
 
     @property
@@ -113,6 +113,16 @@ class Domain(ABC):
     def records_like(self, unit: Array, rng: np.random.Generator) -> Array:
         """Points that records can have, near these."""
         return unit
+
+    def on_scale(self, points: ArrayLike, column: int) -> Array:
+        """Where values of a column lie on its scale, from 0 at its lower bound to 1 at its upper."""
+        low, high = self.low[column], self.high[column]
+        return np.asarray((np.asarray(points, dtype=np.float64) - low) / (high - low))
+
+    def off_scale(self, positions: ArrayLike, column: int) -> Array:
+        """The values of a column at places of its scale."""
+        low, high = self.low[column], self.high[column]
+        return np.asarray(low + np.asarray(positions, dtype=np.float64) * (high - low))
 
     def presence(self, points: Array, column: int) -> Array:
         """For points in the user's units, how far each has a value in a column at all, from 0 to 1."""

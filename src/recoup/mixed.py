@@ -88,7 +88,7 @@ class Part:
         """Its coordinates from values in the user's units, (n, size)."""
         if self.kind == "corners":
             return np.clip(x, 0.0, 1.0) * self.reach
-        first = _ends(self._positions(x[:, :1]), self.reach)
+        first = _ends(self.positions(x[:, :1]), self.reach)
         if self.kind == "flagged":
             missing = np.clip(x[:, 1:], 0.0, 1.0)
             return np.hstack([first * (1.0 - missing), _ends(missing, self.flag_reach)])
@@ -100,11 +100,11 @@ class Part:
             return np.clip(unit / self.reach, 0.0, 1.0)
         first = unit[:, :1] / self.reach
         if self.kind != "flagged":
-            return self._values(np.clip((first + 1.0) * 0.5, 0.0, 1.0))
+            return self.values(np.clip((first + 1.0) * 0.5, 0.0, 1.0))
         missing = np.clip((unit[:, 1:] / self.flag_reach + 1.0) * 0.5, 0.0, 1.0)
         # Missing values are 0, so that the others have this mean.
         first = first / np.maximum(1.0 - missing, _SAME)
-        return np.hstack([self._values(np.clip((first + 1.0) * 0.5, 0.0, 1.0)), missing])
+        return np.hstack([self.values(np.clip((first + 1.0) * 0.5, 0.0, 1.0)), missing])
 
     def encode(self, raw: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Its coordinates, (n, size), of cells as they were read, (n,), and which cells are fit for use.
@@ -125,7 +125,7 @@ class Part:
             return self._at(np.maximum(place, 0)), place >= 0
         missing = self.column.missing
         stand_in = 0.0 if missing is None or missing == OWN else float(missing)
-        unit = _ends(self._positions(np.where(given, raw, stand_in)[:, None]), self.reach)
+        unit = _ends(self.positions(np.where(given, raw, stand_in)[:, None]), self.reach)
         if missing != OWN:
             return unit, given | (missing is not None)
         flag = np.where(given, -self.flag_reach, self.flag_reach)[:, None]
@@ -165,7 +165,7 @@ class Part:
         last = 1.0 if self.kind == "two" else self.bounds[0][1]
         return _ends(np.asarray(place[:, None] / last), self.reach)
 
-    def _positions(self, x: Array) -> Array:
+    def positions(self, x: Array) -> Array:
         """From 0 at the lower end of the scale to 1 at the upper."""
         low, high = self.bounds[0]
         x = np.clip(x, low, high)
@@ -176,7 +176,8 @@ class Part:
         turn = _TURNS[str(scale)]
         return np.asarray(np.clip((turn(x) - turn(low)) / (turn(high) - turn(low)), 0.0, 1.0))
 
-    def _values(self, positions: Array) -> Array:
+    def values(self, positions: Array) -> Array:
+        """Values from their places on the scale."""
         low, high = self.bounds[0]
         scale = self.column.scale if isinstance(self.column, Number) else "linear"
         if isinstance(scale, tuple) and isinstance(self.column, Number):
@@ -233,12 +234,12 @@ class Mixed(Domain):
         return all(part.kind == "number" and part.reach == 1.0 for part in self.parts)
 
     @property
-    def units(self) -> tuple[str | None, ...]:
-        """What each column is counted in, for people: a unit, "share" of a category, or nothing that was declared."""
-        found: list[str | None] = []
+    def units(self) -> tuple[str | tuple[str, ...] | None, ...]:
+        """What each column is counted in, for people: a unit, "share" of a category, its steps in order, or nothing."""
+        found: list[str | tuple[str, ...] | None] = []
         for part in self.parts:
-            ordinary = isinstance(part.column, Number) or part.kind == "steps"
-            found += [part.column.unit if ordinary else SHARE] + [SHARE] * (part.size - 1)
+            steps = part.column.values if isinstance(part.column, Category) and part.kind == "steps" else SHARE
+            found += [part.column.unit if isinstance(part.column, Number) else steps] + [SHARE] * (part.size - 1)
         return tuple(found)
 
     @property
@@ -263,6 +264,18 @@ class Mixed(Domain):
         unit = np.asarray(unit, dtype=np.float64)
         flat = unit.reshape(-1, self.n_columns)
         return np.hstack([part.from_unit(flat[:, part.own]) for part in self.parts]).reshape(unit.shape)
+
+    def on_scale(self, points: ArrayLike, column: int) -> Array:
+        """Where values of a column lie on its scale, from 0 at its lower bound to 1 at its upper."""
+        part = next((part for part in self.parts if part.first == column and part.kind != "corners"), None)
+        points = np.asarray(points, dtype=np.float64)
+        return points if part is None or part.kind == "two" else part.positions(points)
+
+    def off_scale(self, positions: ArrayLike, column: int) -> Array:
+        """The values of a column at places of its scale."""
+        part = next((part for part in self.parts if part.first == column and part.kind != "corners"), None)
+        positions = np.asarray(positions, dtype=np.float64)
+        return positions if part is None or part.kind == "two" else part.values(np.clip(positions, 0.0, 1.0))
 
     def presence(self, points: Array, column: int) -> Array:
         """For points in the user's units, how far each has a value in a column at all, from 0 to 1."""

@@ -186,12 +186,16 @@ def line_chart(
 
 
 # ---- numbers for readers: as many digits as matter where they stand, never more ----
-def in_units(value: float, span: float, unit: str | None = None) -> str:
+def in_units(value: float, span: float, unit: str | Sequence[str] | None = None) -> str:
     """A value of a column, with the digits that matter between bounds of this width, and its unit; shares in percent.
 
-    >>> in_units(24.0864, 110.0, "years"), in_units(0.371, 1.0, "share")
-    ('24.1 years', '37%')
+    Of steps in an order, which are named instead of a unit, the nearest and its place.
+
+    >>> in_units(24.0864, 110.0, "years"), in_units(0.371, 1.0, "share"), in_units(1.1, 2.0, ["low", "middle", "high"])
+    ('24.1 years', '37%', 'middle (2.1 of 3)')
     """
+    if unit is not None and not isinstance(unit, str) and isfinite(value):
+        return f"{unit[round(value)]} ({value + 1:.2g} of {len(unit)})"
     if unit == "share" and isfinite(value):
         return share(value)
     if unit is not None:

@@ -150,6 +150,7 @@ def report_content(
         "n_columns": transcript.context.domain.n_declared,
         "n_records": None,
         "n_rounds": len(transcript.rounds),
+        "counted": "persons" if transcript.context.per_person == "mean" else "records",
     }
     summary |= {"algorithm": described(kind) or kind, "method": _METHODS.get(method, method)}
     about: dict[str, Json | None] = dict.fromkeys(("map", "choice", "profiles", "centers"))
@@ -183,7 +184,8 @@ def model_content(statement: Mapping[str, Any], fitted: Array, *, algorithm: str
     """What can be said where only centres were released: the keys of `report_content`, most of them none."""
     promise = privacy.content(statement)
     bounds = promise["bounds"]
-    summary: Json = {"n_clusters": len(fitted), "n_columns": len(bounds), "n_records": None, "n_rounds": None}
+    summary: Json = dict.fromkeys(("n_records", "n_rounds"))
+    summary |= {"n_clusters": len(fitted), "n_columns": len(bounds), "counted": "records"}
     method = "none: only the centres were released, and there is no transcript to infer from"
     summary |= {"algorithm": algorithm, "method": method}
     parts: Json = dict.fromkeys(("verdict", "budget", "map", "choice", "profiles", "fit", "reproduce"))
@@ -310,7 +312,7 @@ def _hero(content: Json) -> Markup:
     for thing in ("cluster", "record", "column", "round"):
         if (n := glance[f"n_{thing}s"]) is not None:
             named = thing if n == 1 else f"{thing}s"
-            tiles.append(("records, about", count(n)) if thing == "record" else (named, n))
+            tiles.append((f"{glance['counted']}, about", count(n)) if thing == "record" else (named, n))
     lead = _LEADS[numbers["noise"]].format(some="" if privacy["n_releases"] == 1 else ", among them some")
     made = ["Released by ", glance["algorithm"], ". "], ["Read by ", glance["method"], "."]
     banner = None

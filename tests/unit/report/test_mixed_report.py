@@ -56,6 +56,7 @@ def test_sentences_have_units_and_shares(result):
     assert rows["ward=south"]["q10"] == rows["ward=south"]["q90"] == rows["ward=south"]["center"]
     whole = {of["column"]: of for of in clusters.content(result)["whole"]}
     assert 5.5 < whole["lab"]["mean"] < 7.5
+    assert 800 < whole["charges"]["mean"] < 1_250  # as centres are: the mean of logarithms
     assert (whole["age"]["unit"], whole["ward=east"]["unit"], whole["ward=east"]["axis"]) == ("years", "share", [0, 1])
 
 
@@ -65,7 +66,10 @@ def test_the_map_is_of_numbers_and_drawn_in_their_units(result):
     assert steps["high"][steps["columns"].index("charges")] == 1e5
     looks = [step["asked"] for step in steps["steps"] if step["asked"]["kind"] == "marginals"]
     drawn = {steps["columns"][int(place)] for look in looks for place in look["single"]}
-    assert drawn == {"age", "lab"}  # bins of a logarithm are not equally wide
+    assert drawn == {"age", "charges", "lab"}
+    scale = dict(zip(steps["columns"], steps["scale"], strict=True))
+    assert scale["age"] is scale["ward=south"] is None
+    np.testing.assert_allclose(scale["charges"][32], 10**2.5)  # half-way along the axis
 
 
 def test_the_page_is_written_with_percentages(result, tmp_path):

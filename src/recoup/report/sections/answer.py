@@ -60,6 +60,11 @@ class Result:
         return "none" if self.inferred is None else self.inferred.method
 
     @property
+    def counted(self) -> str:
+        """What the sizes of clusters are numbers of: records, or persons that have one row each."""
+        return "persons" if self.transcript.context.per_person == "mean" else "records"
+
+    @property
     def columns(self) -> list[str]:
         """A name for each column."""
         return column_names(self.transcript.context.domain)

@@ -26,14 +26,17 @@ def content(result: Result) -> Json:
     # Without inferred data the maximum-entropy data says which cells belong to which centre.
     doubts = doubts_of(result.transcript, result.centers, result.population).noise
     rows = {int(k): _rows(result, int(k), whole) for k in result.shown_clusters}
-    for of, *of_clusters in zip(whole, *rows.values(), strict=True):
+    for j, of, *of_clusters in zip(result.shown_columns, whole, *rows.values(), strict=True):
         # Wide enough for the band and the interval of every cluster.
         ends = [row[name] for row in of_clusters for name in ("q10", "q90", "low", "high") if row[name] is not None]
         of["axis"] = [min(of["axis"][0], *ends), max(of["axis"][1], *ends)]
+        for item in (of, *of_clusters):
+            item["at"] = _places(result, int(j), item, of["axis"])
     return {
         "whole": whole,
         "level": None if result.intervals is None else result.intervals.level,
         "n_records": float(result.sizes.sum()),
+        "counted": result.counted,
         "stands_in": result.population is not result.inferred,
         "n_clusters": len(result.centers),
         "n_rows": min(n_rows, len(whole)),
@@ -45,8 +48,10 @@ def content(result: Result) -> Json:
 def _whole(result: Result, j: int) -> Json:
     """One column of all records."""
     centers, domain = result.centers[:, j], result.transcript.context.domain
-    column, weights = result.population.points[:, j], _present(result)[:, j]
-    mean, deviation, low, q10, q90, high = spread_of(column, weights, 0.01, 0.1, 0.9, 0.99)
+    column, weights = domain.on_scale(result.population.points[:, j], j), _present(result)[:, j]
+    # On its scale, as centres are: the mean of a logarithm is compared with means of logarithms.
+    place, deviation, *levels = spread_of(column, weights, 0.01, 0.1, 0.9, 0.99)
+    mean, low, q10, q90, high = (float(value) for value in domain.off_scale([place, *levels], j))
     unit = domain.units[j]
     if unit == "share":  # of which a single record has all or nothing
         low, q10, q90, high = 0.0, mean, mean, 1.0
@@ -55,6 +60,13 @@ def _whole(result: Result, j: int) -> Json:
         axis = [domain.low[j], domain.high[j]]
     spread = {"mean": mean, "deviation": deviation, "q10": q10, "q90": q90}
     return {"column": result.columns[j], **spread, "axis": axis, "span": float(result.spans[j]), "unit": unit}
+
+
+def _places(result: Result, j: int, item: Json, axis: list[float]) -> Json:
+    """Where the values of a row lie on the axis of its column, from 0 to 1."""
+    names = [name for name in ("q10", "q90", "low", "high", "center") if item.get(name) is not None]
+    start, stop, *found = result.transcript.context.domain.on_scale([*axis, *(item[name] for name in names)], j)
+    return {name: float((place - start) / (stop - start)) for name, place in zip(names, found, strict=True)}
 
 
 def _present(result: Result) -> Array:
@@ -67,16 +79,17 @@ def _present(result: Result) -> Array:
 
 def _rows(result: Result, k: int, whole: list[Json]) -> list[Json]:
     """Each column of a cluster against the whole."""
-    inside, rows = result.cells == k, []
+    inside, rows, domain = result.cells == k, [], result.transcript.context.domain
     present = _present(result)[inside]
     for j, of in zip(result.shown_columns, whole, strict=True):
         column, center, weights = result.population.points[inside, j], float(result.centers[k, j]), present[:, j]
         empty = weights.sum() <= 0
         _, deviation, q10, q90 = (0.0, 0.0, center, center) if empty else spread_of(column, weights, 0.1, 0.9)
+        places = domain.on_scale([center, of["mean"]], int(j))
         if of["unit"] == "share":
             q10 = q90 = center
         low, high = result.interval(k, int(j))
-        difference = (center - of["mean"]) / of["deviation"] if of["deviation"] > 0 else 0.0
+        difference = float(places[0] - places[1]) / of["deviation"] if of["deviation"] > 0 else 0.0
         # A difference that the interval does not bear out is not one to tell colleagues about.
         borne_out = result.intervals is None or not (low is None or high is None or low <= of["mean"] <= high)
         trait = None
@@ -94,7 +107,7 @@ def _rows(result: Result, k: int, whole: list[Json]) -> list[Json]:
 def _cluster(result: Result, k: int, rows: list[Json], whole: list[Json], n_rows: int, doubted: bool) -> Json:
     size, total = float(result.sizes[k]), max(float(result.sizes.sum()), 1e-9)
     low, high = result.interval(k)
-    cluster: Json = {"label": k, "size": size, "size_low": low, "size_high": high}
+    cluster: Json = {"label": k, "size": size, "size_low": low, "size_high": high, "counted": result.counted}
     cluster |= {"share": size / total, "doubtful": doubted}
     by_difference = sorted(zip(rows, whole, strict=True), key=lambda pair: -abs(pair[0]["difference"]))
     traits = [
@@ -108,13 +121,16 @@ def _cluster(result: Result, k: int, rows: list[Json], whole: list[Json], n_rows
 
 
 def _sentence(cluster: Json, traits: list[str], n_clusters: int) -> str:
-    who = f"About {h.share(cluster['share'])} of the records" if cluster["share"] >= 0.001 else "Hardly any records"
+    counted = cluster["counted"]
+    who = (
+        f"About {h.share(cluster['share'])} of the {counted}" if cluster["share"] >= 0.001 else f"Hardly any {counted}"
+    )
     if n_clusters > 1 and cluster["size_low"] is not None and cluster["size_low"] <= 0:
         return f"{who}, and perhaps none: the interval of its size reaches 0, so noise alone may have made it."
     if cluster["doubtful"]:
         return f"{who}. It may be nothing but noise: its counts do not stand out."
     if n_clusters == 1:
-        return "All records are in one cluster, so there is nothing to tell them apart by."
+        return f"All {counted} are in one cluster, so there is nothing to tell them apart by."
     return f"{who}: {h.listed(traits)}." if traits else f"{who}, close to the whole in every column."
 
 
@@ -162,7 +178,7 @@ def _card(cluster: Json, whole: dict[str, Any]) -> h.Markup:
     parts = [
         h.element("header", head),
         h.track(h.band("size", 0.0, cluster["share"]), class_="thin"),
-        h.element("p", f"{size_words(cluster)} records", class_="soft"),
+        h.element("p", f"{size_words(cluster)} {cluster['counted']}", class_="soft"),
         h.element("p", cluster["sentence"], class_="sentence"),
         h.element("ul", [_profile(row, whole[row["column"]]) for row in cluster["rows"]], class_="plain profile"),
     ]
@@ -170,23 +186,21 @@ def _card(cluster: Json, whole: dict[str, Any]) -> h.Markup:
 
 
 def _profile(row: Json, of: Json) -> h.Markup:
-    low, high = of["axis"]
-
-    def stretch(kind: str, start: float, stop: float) -> h.Markup:
-        return h.band(kind, *((end - low) / (high - low) for end in (start, stop)))
+    at = row["at"]
 
     def units(*values: float, bare: bool = False) -> str:
         *first, last = values
-        short = "share" if of["unit"] == "share" else None  # a unit stands at the end, once
+        # A unit stands at the end, once.
+        short = None if isinstance(of["unit"], str) and of["unit"] != "share" else of["unit"]
         ends = [h.in_units(value, of["span"], short) for value in first]
         return " to ".join([*ends, h.in_units(last, of["span"], short if bare else of["unit"])])
 
-    marks, interval = [stretch("whole", of["q10"], of["q90"]), stretch("own", row["q10"], row["q90"])], None
+    marks, interval = [h.band("whole", of["at"]["q10"], of["at"]["q90"]), h.band("own", at["q10"], at["q90"])], None
     if row["low"] is not None:
         interval = h.element("small", f"({units(row['low'], row['high'], bare=True)})")
-        marks.append(stretch("interval", row["low"], row["high"]))
-    marks.append(h.mark("center", (row["center"] - low) / (high - low)))
-    spread = f"80% in {units(row['q10'], row['q90'])}; overall mean {units(of['mean'])}"
+        marks.append(h.band("interval", at["low"], at["high"]))
+    marks.append(h.mark("center", at["center"]))
+    spread = f"80% in {units(row['q10'], row['q90'])}; overall {units(of['mean'])}"
     if of["unit"] == "share":
         spread = f"overall {units(of['mean'])}"
     return h.scale_row(row["column"], None, h.join(h.element("b", units(row["center"])), " ", interval), marks, spread)
@@ -208,7 +222,8 @@ def centers_content(result: Result) -> Json:
     names, spans = [result.columns[j] for j in columns], result.spans[columns].tolist()
     units = [result.transcript.context.domain.units[j] for j in columns]
     level = None if sure is None else sure.level
-    return {"columns": names, "spans": spans, "units": units, "level": level, "withheld": withheld, "rows": rows}
+    about = {"columns": names, "spans": spans, "units": units, "counted": result.counted}
+    return {**about, "level": level, "withheld": withheld, "rows": rows}
 
 
 def model_centers(centers: Array, bounds: list[Json]) -> Json:
@@ -216,16 +231,16 @@ def model_centers(centers: Array, bounds: list[Json]) -> Json:
     names, spans = [bound["column"] for bound in bounds], [bound["high"] - bound["low"] for bound in bounds]
     unknown = dict.fromkeys(("low", "high", "size"))
     rows = [{"label": k, "values": list(map(float, center)), **unknown} for k, center in enumerate(centers)]
-    units = [None] * len(names)
-    return {"columns": names, "spans": spans, "units": units, "level": None, "withheld": [], "rows": rows}
+    about = {"columns": names, "spans": spans, "units": [None] * len(names), "counted": "records"}
+    return {**about, "level": None, "withheld": [], "rows": rows}
 
 
 def centers_html(centers: Json) -> h.Markup:
     """All centres as one table."""
-    # A unit stands in the header, once; a share is a percentage everywhere.
-    shares = [unit if unit == "share" else None for unit in centers["units"]]
+    # A unit stands in the header, once; a share is a percentage everywhere, and a step has a name.
+    shares = [None if isinstance(unit, str) and unit != "share" else unit for unit in centers["units"]]
     named = zip(centers["columns"], centers["units"], strict=True)
-    columns = [f"{name} ({unit})" if unit not in (None, "share") else name for name, unit in named]
+    columns = [f"{name} ({unit})" if isinstance(unit, str) and unit != "share" else name for name, unit in named]
 
     def cell(row: Json, j: int, span: float) -> object:
         text, ends = h.in_units(row["values"][j], span, shares[j]), "withheld"
@@ -236,7 +251,7 @@ def centers_html(centers: Json) -> h.Markup:
         return text, " ", h.element("small", f"({ends})")
 
     sizes = [[] if row["size"] is None else [h.count(row["size"])] for row in centers["rows"]]
-    header = ["cluster", *(["records"] if any(sizes) else []), *columns]
+    header = ["cluster", *([centers["counted"]] if any(sizes) else []), *columns]
     rows = [
         [row["label"], *size, *(cell(row, j, span) for j, span in enumerate(centers["spans"]))]
         for row, size in zip(centers["rows"], sizes, strict=True)

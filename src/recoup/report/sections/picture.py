@@ -33,13 +33,13 @@ from recoup.report.html import Markup, element, folded, legend, section, share
 from recoup.report.sections import Json
 from recoup.report.sections.answer import Result
 from recoup.report.sections.clusters import centers_html
-from recoup.schema import Number
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
 
 _MOST_STEPS, _MOST_CELLS, _MOST_BINS = 12, 400, 96
 _STEP_POINTS, _STEP_RESTARTS = 3_000, 6
 _STEP_BYTES, _RESULT_BYTES = 450_000, 300_000
+_SCALE_STEPS = 65  # at which the values of a scale are told; between them it is taken for linear
 _TAIL = 0.003  # of the weight on either side that the zoomed view may leave out
 _ZOOM_FROM = 0.5  # of the bounds: where the data takes up less, the picture starts zoomed in
 _FULL = 65535
@@ -95,6 +95,7 @@ def content(result: Result, *, random_state: Any = 0) -> Json:
         "n_columns": domain.n_columns,
         "low": [domain.low[j] for j in columns],
         "high": [domain.high[j] for j in columns],
+        "scale": [_scale(domain, int(j)) for j in columns],
         "view": [_view(result, int(j)) for j in columns],
         "pair": _pair(domain, final, columns),
         "labels": [int(k) for k in clusters],
@@ -146,11 +147,10 @@ def _interval(result: Result) -> Json | None:
     sure, domain = result.intervals, result.transcript.context.domain
     if sure is None:
         return None
-    # By bounds alone: an end of an interval may lie outside a ball.
-    low, high = np.array(domain.low), np.array(domain.high)
     # One that is withheld has no length, so that nothing is drawn.
     sides = [np.where(np.isnan(side), result.centers, side) for side in (sure.center_low, sure.center_high)]
-    ends = [2.0 * (side - low) / (high - low) - 1.0 for side in sides]
+    # By bounds alone: an end of an interval may lie outside a ball.
+    ends = [_drawn(domain, side) for side in sides]
     low_ends, high_ends = (positions(side[np.ix_(result.shown_clusters, result.shown_columns)]) for side in ends)
     return {"level": sure.level, "low": low_ends, "high": high_ends}
 
@@ -158,16 +158,17 @@ def _interval(result: Result) -> Json | None:
 def _view(result: Result, j: int) -> list[float]:
     """The part of a column's bounds that holds nearly all inferred data and every centre, with a margin."""
     domain = result.transcript.context.domain
-    low, high = domain.low[j], domain.high[j]
     points, weights, centers = result.population.points[:, j], result.population.weights, result.centers[:, j]
     left = min(weighted_quantile(points, weights, _TAIL), centers.min())
     right = max(weighted_quantile(points, weights, 1.0 - _TAIL), centers.max())
     if result.intervals is not None:
         left = np.fmin(left, np.fmin.reduce(result.intervals.center_low[:, j]))
         right = np.fmax(right, np.fmax.reduce(result.intervals.center_high[:, j]))
-    margin = 0.06 * (right - left) + 1e-6 * (high - low)
-    left, right = float(max(low, left - margin)), float(min(high, right + margin))
-    return [left, right] if right - left < _ZOOM_FROM * (high - low) else [low, high]
+    start, stop = domain.on_scale([left, right], j)
+    margin = 0.06 * (stop - start) + 1e-6
+    start, stop = max(0.0, start - margin), min(1.0, stop + margin)
+    left, right = domain.off_scale([start, stop], j) if stop - start < _ZOOM_FROM else (domain.low[j], domain.high[j])
+    return [float(left), float(right)]
 
 
 def _asked(answered: Round, result: Result) -> Json:
@@ -178,15 +179,12 @@ def _asked(answered: Round, result: Result) -> Json:
         counts = np.maximum(answered.noisy[: cells.n_cells], 0.0)
         kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CELLS])
         domain = result.transcript.context.domain
-        points = _linear(domain, domain.clip(cells.centers)[kept])[:, columns]
+        points = _on_scales(domain, domain.clip(cells.centers)[kept])[:, columns]
         return {"kind": kind, "points": positions(points), "counts": shades(counts[kept])}
     if marginals := marginals_of(query):
         parts = np.split(answered.noisy, np.cumsum([marginal.size for marginal in marginals]))
-        answers = [
-            (marginal, part)
-            for marginal, part in zip(marginals, parts, strict=False)
-            if isinstance(marginal, Marginal) and _is_linear(result.transcript.context.domain, marginal.columns)
-        ]
+        pairs = zip(marginals, parts, strict=False)
+        answers = [(marginal, part) for marginal, part in pairs if isinstance(marginal, Marginal)]
         return {"kind": kind} | _histograms(answers, columns)
     return {"kind": kind}
 
@@ -218,35 +216,39 @@ def _fewer(counts: Array) -> Array:
     return counts
 
 
-def _linear(domain: Domain, unit: Array) -> Array:
-    """Points by where they lie between the bounds in the user's units, in which axes are drawn, from -1 to 1."""
-    if not isinstance(domain, Mixed):
-        return unit
-    low, high = np.array(domain.low), np.array(domain.high)
-    return np.asarray(2.0 * (domain.from_unit(unit) - low) / (high - low) - 1.0)
+def _on_scales(domain: Domain, unit: Array) -> Array:
+    """Points by where they lie on the scales of their columns, as axes are drawn, from -1 to 1."""
+    return _drawn(domain, domain.from_unit(unit)) if isinstance(domain, Mixed) else unit
+
+
+def _drawn(domain: Domain, points: Array) -> Array:
+    """The same of points in the user's units."""
+    return np.stack([2.0 * domain.on_scale(points[:, j], j) - 1.0 for j in range(points.shape[1])], axis=1)
+
+
+def _scale(domain: Domain, j: int) -> list[float] | None:
+    """The values at equal steps along a column's axis; none where it is linear."""
+    steps = np.linspace(0.0, 1.0, _SCALE_STEPS)
+    values = domain.off_scale(steps, j)
+    linear = domain.low[j] + steps * (domain.high[j] - domain.low[j])
+    return None if np.allclose(values, linear, rtol=1e-9) else [float(value) for value in values]
 
 
 def _pair(domain: Domain, centers: Array, columns: NDArray[np.int64]) -> list[int]:
     """The two of the shown columns in which centres differ most; shares of categories only where there is no other."""
-    spread = np.std(_linear(domain, centers)[:, columns], axis=0)
+    spread = np.std(_on_scales(domain, centers)[:, columns], axis=0)
     shares = [domain.units[j] == "share" for j in columns]
     return sorted(int(i) for i in np.lexsort((-spread, shares))[:2])
 
 
-def _is_linear(domain: Domain, columns: Sequence[int]) -> bool:
-    """Whether equal bins of these columns are equally wide in the user's units."""
-    own = [part.column for part in domain.parts if part.first in columns] if isinstance(domain, Mixed) else []
-    return all(isinstance(column, Number) and column.scale == "linear" for column in own)
-
-
 def _encoded(unit: Array, result: Result) -> str:
-    unit = _linear(result.transcript.context.domain, unit)
+    unit = _on_scales(result.transcript.context.domain, unit)
     return positions(unit[np.ix_(result.shown_clusters, result.shown_columns)])
 
 
 def _density(data: InferredDataset, result: Result, n_points: int) -> str:
     domain = result.transcript.context.domain
-    unit = _linear(domain, domain.to_unit(data.points))[:, result.shown_columns]
+    unit = _on_scales(domain, domain.to_unit(data.points))[:, result.shown_columns]
     return positions(unit[evenly_chosen(data.weights, n_points)])
 
 

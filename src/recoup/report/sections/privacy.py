@@ -23,6 +23,7 @@ _DOMAINS = {
     "box": "the box of the bounds: a value outside its bounds counts as the bound",
     "l1": "an L1 ball inside the bounds: a record outside it is moved to its nearest point",
     "l2": "an L2 ball inside the bounds: a record outside it is moved to its nearest point",
+    "mixed": "declared columns: numbers on their scales, a value outside its bounds counting as the bound; categories",
 }
 _NOISE = {
     "secure": "drawn by a cryptographic generator that the operating system seeds; nobody else can seed it",
@@ -151,8 +152,7 @@ def _not_covered(privacy: Mapping[str, Any], n_records: int | None, delta: float
         "the table, or by a step before this one that looked at it, the promise does not hold.",
         "Other releases": "Every further release from the same records adds its own epsilon. Only a shared ledger adds "
         "them up; what was published outside it is not counted here.",
-        f"People with more than {unit}": "The limit is declared and not enforced. Somebody with twice as many is "
-        f"protected with twice the epsilon{', and the delta is 1 + e^epsilon times as large' if delta else ''}.",
+        **_more_than_one(unit, delta),
         "Exact helpers": "Labels from predict, distances from transform and values of score are exact functions of the "
         "records that they are given. They are for local use and are not on this page.",
         "Time and machines": "How long a run took, how much memory it used, and who may read the table or the machine "
@@ -163,6 +163,18 @@ def _not_covered(privacy: Mapping[str, Any], n_records: int | None, delta: float
         "Up to delta": up_to_delta if delta else "",
     }
     return [{"title": title, "text": text} for title, text in gaps.items() if text]
+
+
+def _more_than_one(unit: str, delta: float) -> dict[str, str]:
+    """What becomes of those who hold more than a unit."""
+    if unit.startswith("one person"):
+        return {
+            "People under two names": "Whose a record is, is what the table's identifiers say, as they are written: "
+            "somebody with two of them counts as two, each protected alone."
+        }
+    more = ", and the delta is 1 + e^epsilon times as large" if delta else ""
+    text = "The limit is declared and not enforced. Somebody with twice as many is protected with twice the epsilon"
+    return {f"People with more than {unit}": f"{text}{more}."}
 
 
 def html(privacy: Json) -> Markup:
@@ -226,7 +238,7 @@ def budget_html(budget: Json) -> Markup:
             marks.append(band("counts" if part["name"] == "counts" else "sums", before, before + part["share"]))
             before += part["share"]
         split = ", ".join(f"{part['name']} {figure(part['price'])}" for part in entry["parts"])
-        noise = "" if entry["count_noise"] is None else f"; noise of a count ±{figure(entry['count_noise'], 2)} records"
+        noise = "" if entry["count_noise"] is None else f"; noise of a count ±{figure(entry['count_noise'], 2)}"
         price = f"{unit} {figure(entry['price'])}"
         rows.append(scale_row(f"Round {entry['round']}", entry["words"], price, marks, f"{split}{noise}"))
     return section(

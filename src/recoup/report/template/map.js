@@ -29,8 +29,7 @@
   // The visible part of the bounds, as fractions of them.
   function visible(column) {
     if (!checked("map-zoom")) return [0, 1];
-    const width = data.high[column] - data.low[column];
-    return data.view[column].map((v) => (v - data.low[column]) / width);
+    return data.view[column].map((v) => placeOf(column, v));
   }
 
   function layout(state) {
@@ -150,10 +149,49 @@
   }
 
   function axis(column, from, to, wanted, put) {
+    if (data.scale[column]) {
+      for (const value of roundValues(column, from, to, wanted)) {
+        put(value, placeOf(column, value), value.toLocaleString("en", { maximumSignificantDigits: 3 }));
+      }
+      return;
+    }
     const low = data.low[column], width = data.high[column] - low;
     const { step, found } = ticks(low + from * width, low + to * width, wanted);
     const largest = Math.max(...found.map(Math.abs), step);
     for (const value of found) put(value, (value - low) / width, tickText(value, step, largest));
+  }
+
+  // A scale that is not linear is told by its values at equal steps; between them it is taken for linear.
+  function valueAt(column, at) {
+    const scale = data.scale[column];
+    if (!scale) return data.low[column] + at * (data.high[column] - data.low[column]);
+    const step = Math.max(0, Math.min(1, at)) * (scale.length - 1), i = Math.min(Math.floor(step), scale.length - 2);
+    return scale[i] + (step - i) * (scale[i + 1] - scale[i]);
+  }
+
+  function placeOf(column, value) {
+    const scale = data.scale[column];
+    if (!scale) return (value - data.low[column]) / (data.high[column] - data.low[column]);
+    let i = 0;
+    while (i < scale.length - 2 && scale[i + 1] < value) i++;
+    return (i + Math.max(0, Math.min(1, (value - scale[i]) / (scale[i + 1] - scale[i])))) / (scale.length - 1);
+  }
+
+  // Values such as 1, 2, 5, 10 that lie far enough apart on such a scale.
+  function roundValues(column, from, to, wanted) {
+    const low = valueAt(column, from), high = valueAt(column, to), found = [], apart = (to - from) / (1.5 * wanted);
+    for (const steps of [[1], [2, 5]]) {
+      for (let power = -12; power <= 18; power++) {
+        for (const step of steps) {
+          for (const sign of [1, -1]) {
+            const value = sign * step * Math.pow(10, power), at = placeOf(column, value);
+            const near = found.some((other) => Math.abs(placeOf(column, other) - at) < apart);
+            if (value >= low && value <= high && !near) found.push(value);
+          }
+        }
+      }
+    }
+    return found.length > 1 ? found : [low, high];
   }
 
   // Where a centre is drawn: for a single column all stand on one line.
@@ -243,7 +281,7 @@
   function describe(k, values) {
     const parts = data.columns.slice(0, 8).map((name, j) => {
       const width = data.high[j] - data.low[j];
-      return `${name} ${inUnits(data.low[j] + values[k * d + j] * width, width)}`;
+      return `${name} ${inUnits(valueAt(j, values[k * d + j]), width)}`;
     });
     return `Cluster ${data.labels[k]}: ${parts.join(", ")}${d > 8 ? ", ..." : ""}`;
   }
