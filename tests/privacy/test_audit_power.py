@@ -10,13 +10,27 @@ import logging
 import numpy as np
 import pytest
 
+import recoup.curator.persons
 import recoup.curator.source
+import recoup.found_bounds
 import recoup.transcript.context
 from recoup.curator.curator import Curator
 from recoup.estimators.base import PrivateEstimator
+from recoup.mixed import Mixed
 from recoup.privacy.mechanism import Laplace, SecureNoise
 from recoup.queries.counts import GridQuery
-from recoup_lab.audit.attacks import law, loss, precision, releases, silence, spending, subjects
+from recoup_lab.audit.attacks import (
+    law,
+    loss,
+    persons,
+    precision,
+    releases,
+    schemas,
+    silence,
+    spending,
+    subjects,
+    unknown_bounds,
+)
 from recoup_lab.audit.attacks.bounds import PureClaim, lower_bound
 from recoup_lab.audit.attacks.effort import ALARM, Effort
 from recoup_lab.audit.attacks.mechanisms import query_statistics
@@ -35,7 +49,7 @@ def _few_targets(monkeypatch):
         d = domain.n_columns
         return {name: subjects.QUERY_EXAMPLES[name](1, d) for name in ("grid", "voronoi")}
 
-    for module in (loss, spending, silence, releases):
+    for module in (loss, spending, silence, releases, schemas, persons):
         monkeypatch.setattr(module, "subjects", lambda: one)
     monkeypatch.setattr(loss, "example_queries", few)
     monkeypatch.setattr(law, "queries", few)
@@ -54,7 +68,7 @@ def bound_on_a_count(tries):
 
 @pytest.mark.slow
 def test_all_attacks_fail_on_the_code_as_it_is():
-    for module in (loss, spending, law, precision):
+    for module in (loss, spending, law, precision, schemas, persons, unknown_bounds):
         assert not succeeds(module.attack)
     assert 0.4 < bound_on_a_count(1500) <= 1
 
@@ -144,3 +158,51 @@ def test_a_curator_that_does_not_count_shares_is_caught(monkeypatch):
 
     monkeypatch.setattr(Curator, "answer", forgetful)
     assert succeeds(spending.attack, "more than all")
+
+
+# ---- tables with a schema, persons, bounds that are found ----
+
+
+def test_categories_that_do_not_count_are_caught(monkeypatch):
+    numbers = property(lambda self: tuple(part.reach for part in self.parts if part.kind == "number"))
+    monkeypatch.setattr(Mixed, "reaches", numbers)
+    assert succeeds(schemas.attack, schemas.LOSS)
+
+
+def test_a_cell_that_an_error_quotes_is_caught(monkeypatch):
+    properly = recoup.curator.tables.categories.Codes._of_text
+
+    def quoting(self, text):
+        if (place := properly(self, text)) == self._undeclared:
+            raise ValueError(f"{text} is not declared")
+        return place
+
+    monkeypatch.setattr(recoup.curator.tables.categories.Codes, "_of_text", quoting)
+    assert succeeds(schemas.attack, schemas.SILENCE)
+
+
+def test_persons_that_share_a_row_are_caught(monkeypatch):
+    properly = recoup.curator.persons._NamedPersons.places
+
+    def cut_short(self, keys):
+        return properly(self, keys._replace(texts=[text[:64] for text in keys.texts]))
+
+    monkeypatch.setattr(recoup.curator.persons._NamedPersons, "places", cut_short)
+    assert succeeds(persons.attack, persons.LOSS)
+    assert succeeds(persons.attack, persons.ROWS)
+
+
+def test_means_that_are_rounded_away_from_zero_are_caught(monkeypatch):
+    def away(sums, number):
+        return (np.sign(sums) * -(-np.abs(sums) // number)).astype(np.int32)
+
+    monkeypatch.setattr(recoup.curator.persons, "_toward_zero", away)
+    assert succeeds(persons.attack, persons.ROWS)
+
+
+def test_bounds_that_are_found_for_nothing_are_caught(monkeypatch):
+    properly = recoup.found_bounds.find_bounds
+    monkeypatch.setattr(
+        recoup.found_bounds, "find_bounds", lambda *given, **terms: properly(*given, **(terms | {"ledger": None}))
+    )
+    assert succeeds(unknown_bounds.attack, unknown_bounds.PRICE)

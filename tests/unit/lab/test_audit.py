@@ -34,10 +34,10 @@ from recoup_lab.audit.attacks.bounds import (
 )
 from recoup_lab.audit.attacks.effort import Effort
 from recoup_lab.audit.attacks.law import noticed_scale, p_value, split_residuals
-from recoup_lab.audit.attacks.paths import path_loss
 from recoup_lab.audit.attacks.observed import differences, observe
+from recoup_lab.audit.attacks.paths import Losses, path_loss
 from recoup_lab.audit.attacks.reference import exact_totals, log_likelihood_ratio, unit_records
-from recoup_lab.audit.attacks.sampler import Draw, listening
+from recoup_lab.audit.attacks.sampler import Draw, Heard, listening
 from recoup_lab.audit.findings import Finding, power_sentences, summary_rows
 from recoup_lab.pages import markers
 
@@ -134,6 +134,28 @@ def test_prices_and_losses_by_hand():
     one_way, both_ways = ((0, -2, -1), (1, -2, 0))
     moved = [path_loss(choice, Draw(kind="selection", exact=m, answers=(), scale=4.0)) for m in (one_way, both_ways)]
     assert moved == [1, Fraction(3, 2)]
+
+
+def test_the_largest_loss_is_kept_and_what_is_unlike_or_fails_is_noted():
+    def heard(*exact):
+        return Heard([Draw(kind="laplace", exact=exact, answers=(), scale=4.0)])
+
+    losses, terms = Losses("a"), subjects.Terms()
+    assert losses.compare([heard(0, 0), heard(4, 0)], terms, "all of it") == 1
+    losses.compare([heard(0, 0), heard(1, 1)], terms, "half of it")
+    assert losses.finding("loss", "x").passed
+    assert (losses.tries, losses.where) == (2, "all of it")
+    losses.compare([heard(0, 0), heard(4, 1)], terms, "too much")
+    assert not losses.finding("loss", "x").passed
+    for spoil in (
+        lambda found: found.compare([heard(0), heard(0, 0)], terms, "b"),
+        lambda found: found.compare([Heard(), Heard()], terms, "b"),
+    ):
+        spoil(unlike := Losses("b"))
+        assert not unlike.finding("loss", "x").passed
+    with (failing := Losses("c")).errors("d"):
+        raise ValueError("the words of a record")
+    assert failing.finding("loss", "x").result == "ValueError was raised: d"
 
 
 # ---- a second way to exact totals ----

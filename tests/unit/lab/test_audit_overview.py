@@ -80,7 +80,7 @@ def test_the_table_is_printed_and_kept(folder, monkeypatch, capsys):
     assert called(place, monkeypatch) == 0
     n_bugs = len(list(planted_bugs.PATCHES.glob("*.patch")))
     said = capsys.readouterr().out
-    assert f"15 of 15 attacks found nothing; {n_bugs} of {n_bugs} bugs planted in the source were caught." in said
+    assert f"18 of 18 attacks found nothing; {n_bugs} of {n_bugs} bugs planted in the source were caught." in said
     assert "| faults: kill -9 | 3 | nothing wrong; x | 2 |" in (place / "trust.md").read_text()
 
 

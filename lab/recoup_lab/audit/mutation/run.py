@@ -34,7 +34,6 @@ TARGETS = (
     "src/recoup/curator/curator.py",
     "src/recoup/curator/persons.py",
     "src/recoup/domain.py",
-    "src/recoup/kernels/persons.py",
     "src/recoup/mixed.py",
     "src/recoup/octaves.py",
     "src/recoup/schema.py",
@@ -73,7 +72,7 @@ _UNIT = (
     ),
     *(f"algorithms/test_{name}" for name in ("components", "lloyd", "logistic", "mixture")),
     *("curator/test_curator", "curator/test_persons", "curator/test_rivals"),
-    *("test_domain", "test_driver", "test_found_bounds", "test_mixed", "test_schema"),
+    *("test_domain", "test_driver", "test_find_bounds", "test_mixed", "test_schema"),
     *(f"imported/test_{name}" for name in ("claim", "imported", "refused", "units")),
 )
 TESTS = (
