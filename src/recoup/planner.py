@@ -148,6 +148,19 @@ def person_notes(context: Context) -> tuple[str, ...]:
     )
 
 
+def number_note(context: Context) -> str:
+    """What becomes of the rounds of an algorithm that plans by the number of records, if a release is not told it.
+
+    >>> from recoup.domain import Box
+    >>> number_note(Context(domain=Box([0], [1]), epsilon=1, n_records=5_000)).split(";")[0]
+    'These are the rounds of a release that is given --n-records 5000, too'
+    """
+    return (
+        f"These are the rounds of a release that is given --n-records {context.n_records}, too; without it, one more "
+        f"comes first and asks for the number, for {float(grid.TOTAL_SHARE):.0%} of the budget."
+    )
+
+
 _LAWS = {  # why, where a delta allows either
     "laplace": "Laplace noise, for epsilon alone, though a delta is allowed: in up to three columns it is the smaller, "
     "as much of the budget is spent on a single round of counts. The delta stays unspent.",

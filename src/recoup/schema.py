@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import date, time
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -27,6 +29,8 @@ _MOST_VALUES: Final = 1024  # of one category
 _MOST_BREAKS: Final = 64
 _LONGEST_TEXT: Final = 200
 _LARGEST_FILE: Final = 4 << 20
+NO_DATES: Final = "dates are not read: turn them into a number, such as a year or days since a day"
+_DATE: Final = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?!\d)")  # as people write one, at the start of a text
 _MISMATCH: Final = 0.25  # what two different categories add to a squared distance, where nobody says
 
 
@@ -290,7 +294,20 @@ def _number_of(name: str, pair: Any) -> Number:
         raise BoundsError(f"column {name!r}: {error}") from None
 
 
+def is_date(value: object) -> bool:
+    """Whether somebody declared a date or a time of day where a number belongs.
+
+    >>> is_date(date(2020, 1, 1)), is_date("2020-01-01"), is_date("31.12.2020"), is_date("2020"), is_date(0.5)
+    (True, True, True, False, False)
+    """
+    if isinstance(value, str):
+        return _DATE.match(value.strip()) is not None
+    return isinstance(value, date | time | np.datetime64)
+
+
 def _number(value: Any, name: str) -> float:
+    if is_date(value):
+        raise BoundsError(f"{name} is {str(value)!r:.60}: {NO_DATES}.")
     try:
         number = float("nan") if isinstance(value, str | bytes | bool) else float(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,6 +1,7 @@
 """Bounds from noisy counts: the list of bins, the decisions, and what a user gets."""
 
 import copy
+import json
 import pickle
 from fractions import Fraction
 
@@ -296,13 +297,62 @@ def test_the_command_writes_a_schema_that_bounds_reads(tmp_path):
     answer = CliRunner().invoke(app, command)
     assert answer.exit_code == 0
     assert "age" in answer.stdout
-    assert "Nothing can be told from noise in 'none'" in answer.stderr
+    assert "Nothing can be told from noise in 'none', or it is no column of numbers" in answer.stderr
+    assert "age, none counted in fixed public bins up to ±2^64;" in answer.stderr
+    assert "suggested" not in answer.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.toml", "s.transcript.json", "t.csv"]
     assert Schema.load(schema) == FoundBounds.load(tmp_path / "s.transcript.json")
     again = CliRunner().invoke(app, command)
     assert again.exit_code != 0
     assert "was paid for" in again.stderr
     clustered = CliRunner().invoke(app, ["cluster", command[1], "-k", "2", "--epsilon", "1", "--bounds", schema])
     assert clustered.exit_code == 0
+
+
+def test_the_command_writes_what_it_suggests_and_reads_its_transcript_for_free(tmp_path):
+    pd.DataFrame({"paid": RNG.lognormal(7, 1.5, 20_000)}).to_csv(tmp_path / "t.csv", index=False)
+    recoup.Ledger.create(tmp_path / "l.db", epsilon=2)
+
+    def run(*typed):
+        return CliRunner().invoke(app, ["bounds", *map(str, typed)])
+
+    terms = ("--columns", "paid", "--epsilon", 2, "--ledger", tmp_path / "l.db", "-o")
+    first = run(tmp_path / "t.csv", *terms, tmp_path / "s.toml", "--json")
+    assert first.exit_code == 0, first.stderr
+    transcript = tmp_path / "s.transcript.json"
+    paid, spent = FoundBounds.load(transcript), recoup.Ledger(tmp_path / "l.db").spent
+    assert paid.suggested["paid"].scale == "log"
+    assert Schema.load(tmp_path / "s.toml") == paid
+    assert Schema.load(tmp_path / "s.suggested.toml") == paid.suggested
+    files = [str(tmp_path / name) for name in ("s.toml", "s.suggested.toml", "s.transcript.json")]
+    assert json.loads(first.stdout)["files"] == files
+    assert "s.suggested.toml' has it, and using that costs nothing" in first.stderr
+
+    assert run(transcript, "-o", tmp_path / "x.json").exit_code == 0
+    assert Schema.load(tmp_path / "x.json") == paid
+    assert Schema.load(tmp_path / "x.suggested.json") == paid.suggested
+    again = run(transcript, "-o", tmp_path / "y.toml", "--suggested")
+    assert Schema.load(tmp_path / "y.toml") == paid.suggested
+    assert "log" in again.stdout
+    assert not (tmp_path / "y.suggested.toml").exists()
+    assert recoup.Ledger(tmp_path / "l.db").spent == spent
+
+
+def test_the_command_says_what_it_needs(tmp_path):
+    pd.DataFrame({"x": [1.0]}).to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "t.json").write_text("{}")
+    for typed, code, words in (
+        (("t.csv",), 2, "--columns is missing"),
+        (("t.csv", "--columns", "x"), 2, "--epsilon is missing"),
+        (("t.json", "--epsilon", "1"), 2, "leave out --epsilon"),
+        (("t.json",), 6, "transcript"),
+        (("none.json",), 6, "cannot be read"),
+    ):
+        given = [str(tmp_path / typed[0]), *typed[1:], "-o", str(tmp_path / "s.toml")]
+        answer = CliRunner().invoke(app, ["bounds", *given])
+        assert answer.exit_code == code
+        assert words in answer.stderr
+    assert not (tmp_path / "s.toml").exists()
 
 
 def test_the_answer_of_the_algorithm_is_the_range_itself():

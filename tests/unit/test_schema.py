@@ -1,7 +1,9 @@
 """Declarations of columns: what they accept, what they refuse, and how they are written and read back."""
 
+import datetime
 import json
 
+import numpy as np
 import pytest
 
 import recoup
@@ -129,3 +131,16 @@ def test_a_file_that_is_not_there_or_of_another_kind_is_refused(tmp_path):
     (tmp_path / "twice.json").write_text('{"a": [0, 1], "a": [0, 2]}')
     with pytest.raises(BoundsError, match="twice"):
         Schema.load(tmp_path / "twice.json")
+
+
+@pytest.mark.parametrize("low", [datetime.date(2020, 1, 1), np.datetime64("2020-01-01"), "2020-01-01", "1/1/2020"])
+def test_dates_are_refused_with_what_to_do(low):
+    for declare in (lambda: Number(low, 1), lambda: Schema({"born": (low, 1)})):
+        with pytest.raises(BoundsError, match="dates are not read: turn them into a number, such as a year or days"):
+            declare()
+
+
+def test_dates_of_a_file_are_refused_with_what_to_do(tmp_path):
+    (tmp_path / "s.toml").write_text("[born]\nlow = 1900-01-01\nhigh = 2025-12-31\n")
+    with pytest.raises(BoundsError, match="column 'born': low is '1900-01-01': dates are not read"):
+        Schema.load(tmp_path / "s.toml")

@@ -105,14 +105,15 @@ def choice(placeholder: str, help: str) -> Any:
 
 
 # ---- options ----
-def _data_path(text: str) -> Path:
+def data_path(text: str) -> Path:
+    """Where the records are."""
     if not text:
         raise typer.BadParameter("the path is empty; . is the current folder.")
     return Path(text)
 
 
 DataPath = Annotated[
-    Path, typer.Argument(help="CSV, Parquet or Arrow: a file or a folder.", metavar="DATA", parser=_data_path)
+    Path, typer.Argument(help="CSV, Parquet or Arrow: a file or a folder.", metavar="DATA", parser=data_path)
 ]
 Clusters = Annotated[int, typer.Option("--clusters", "-k", help="How many clusters.")]
 Epsilon = Annotated[str, in_privacy(help="The privacy budget.", metavar="NUMBER")]

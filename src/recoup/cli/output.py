@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _NEIGHBOURS = {"add-remove-one-record": "adding or removing", "replace-one-record": "replacing"}
 _MOST_BOUNDS = 8  # in one sentence; a transcript has all of them
+# How a CSV was read, in few words; a report has more of them.
+_CSV = {"rfc4180": "CSV as RFC 4180", "lines": "CSV by lines, whatever their quotes"}
+_ALL_MISSING = 0.995  # the share of a cluster from which on its number is that of nobody
 _QUIET_SECONDS = 1.0
 _BAR_WIDTH = 20
 
@@ -216,8 +219,15 @@ def print_centers(title: str, domain: Domain, centers: Array, header: Sequence[s
             columns.append([_category(part, center) for center in own])
             continue
         heads += [with_unit(part.name, part.column.unit), *part.names[1:]]
-        columns += [numbers(own[:, 0]), *([f"{share:.0%}" for share in flags] for flags in own[:, 1:].T)]
+        columns += [_means(own), *([f"{share:.0%}" for share in flags] for flags in own[:, 1:].T)]
     print_table(title, ["cluster", *heads], [list(row) for row in zip(names, *columns, strict=True)])
+
+
+def _means(own: Array) -> list[str]:
+    """The means of a column of numbers; a dash where the number is missing for all of a cluster, or nearly."""
+    missing = own[:, 1] if own.shape[1] > 1 else [0.0] * len(own)
+    shown = zip(numbers(own[:, 0]), missing, strict=True)
+    return ["–" if share >= _ALL_MISSING else mean for mean, share in shown]
 
 
 def _category(part: Part, center: Array) -> str:
@@ -267,28 +277,31 @@ def mark(privacy: Mapping[str, Any]) -> str:
 
 def privacy_sentence(privacy: Mapping[str, Any]) -> str:
     """The privacy statement in words."""
-    from recoup.privacy.statement import CSV_MEANING
+    from recoup.schema import OCTAVES
 
     statement = str(privacy["statement"])
     statement = statement[:1].upper() + statement[1:]
     low, high = privacy["bounds"]["low"], privacy["bounds"]["high"]
     names = privacy["bounds"]["columns"] or [f"column {j}" for j in range(len(low))]
     bounds = [f"{name} {a:,.12g} to {b:,.12g}" for name, a, b in zip(names, low, high, strict=True)]
+    are = "declared bounds: {}"
     if (schema := privacy["bounds"].get("schema")) is not None:
         bounds = [f"{name} {_declared(column)}" for name, column in schema.items()]
+        if all(column.get("scale") == OCTAVES for column in schema.values()):
+            bounds, are = list(schema), "{} counted in fixed public bins up to ±2^64"
     if len(bounds) > _MOST_BOUNDS:
         bounds[_MOST_BOUNDS - 1 :] = [f"and {len(bounds) - _MOST_BOUNDS + 1} more columns"]
     laws = " and ".join(law.capitalize() for law in privacy["mechanism"].split(" and "))
     promise = ". With secure noise it would be" if privacy["noise"] == "simulated" else ""
     dialect, unit = privacy["csv_dialect"], privacy["unit"]
     details = [str(privacy["per_person"])] if "per_person" in privacy else []
-    details += [] if dialect is None else [f"{dialect}: {CSV_MEANING[dialect]}"]
+    details += [] if dialect is None else [_CSV[dialect]]
     unit += f" ({'; '.join(details)})" if details else ""
     return (
         f"{statement}{promise}: epsilon = {privacy['epsilon']:g}, delta = {privacy['delta']:g}, for "
         f"{_NEIGHBOURS.get(privacy['neighbours'], privacy['neighbours'])} {unit}; {laws} noise"
-        f"{'' if promise else ', ' + privacy['noise']}; domain {privacy['domain']}; declared bounds: "
-        f"{', '.join(bounds)}; Recoup {privacy['version']}."
+        f"{'' if promise else ', ' + privacy['noise']}; domain {privacy['domain']}; "
+        f"{are.format(', '.join(bounds))}; Recoup {privacy['version']}."
         + (f" Counted {privacy['counted']}." if "counted" in privacy else "")
     )
 

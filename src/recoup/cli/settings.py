@@ -153,7 +153,8 @@ def _bounds_of_text(text: str) -> Declared:
         try:
             bounds[name] = (float(low), float(high))
         except ValueError:
-            raise BoundsError(f"bounds of {name!r}: {ends.strip()!r} is not low:high in numbers.") from None
+            wrong = f"bounds of {name!r}: {ends.strip()!r} is not low:high in numbers"
+            raise BoundsError(f"{wrong}{_hint(low, high)}.") from None
     return Declared(bounds, {}, {name: list(ends) for name, ends in bounds.items()})
 
 
@@ -173,6 +174,13 @@ def _bounds_of_value(value: Any, where: str) -> Declared:
     if not plain:
         declared.for_domain("auto")  # what is wrong with it is said before anything else is done
     return declared
+
+
+def _hint(*ends: object) -> str:
+    """What to do about ends that are no numbers, where that can be told."""
+    from recoup.schema import NO_DATES, is_date
+
+    return f"; {NO_DATES}" if any(map(is_date, ends)) else ""
 
 
 def _check_name(name: str) -> None:
@@ -204,7 +212,8 @@ def _add_column(declared: Declared, name: str, column: Any) -> None:
             raise refused('unit must be text, such as "years".')
         if kind in _LEFT_OUT:
             if "low" in column or "high" in column:
-                raise refused(f"a column of type {kind} is left out and has no bounds.")
+                hint = _hint(column.get("low"), column.get("high"))
+                raise refused(f"a column of type {kind} is left out and has no bounds{hint}.")
             return
         given = ({"low": 0, "high": 1} if kind == "boolean" else {}) | dict(column)
         if "low" not in given or "high" not in given:
@@ -212,7 +221,7 @@ def _add_column(declared: Declared, name: str, column: Any) -> None:
         ends = [given["low"], given["high"]]
     numbers = isinstance(ends, list) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in ends)
     if not isinstance(ends, list) or len(ends) != 2 or not numbers:
-        raise refused("give a pair of numbers, [low, high].")
+        raise refused(f"give a pair of numbers, [low, high]{_hint(*(ends if isinstance(ends, list) else [ends]))}.")
     try:
         low, high = map(float, ends)
     except OverflowError:

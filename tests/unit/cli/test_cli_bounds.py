@@ -143,6 +143,9 @@ def test_no_bounds_are_missing_bounds(text):
         ({"values": ["a"]}, "between 2 and"),
         ({"values": "ab"}, "a list of declared values"),
         ({"type": "category"}, "give values"),
+        (["2020-01-01", "2021-01-01"], "dates are not read: turn them into a number"),
+        ({"low": "2020-01-01", "high": "2021-01-01", "scale": "log"}, "dates are not read"),
+        ({"low": "2020-01-01", "high": "2021-01-01", "type": "date"}, "left out and has no bounds; dates are not read"),
     ],
 )
 def test_a_wrong_column_is_named(tmp_path, column, words):
@@ -163,7 +166,9 @@ def test_a_wrong_column_is_named(tmp_path, column, words):
         ("b.json", "[" * 100_000, "is not JSON"),
         ("b.toml", "a = ", "is not TOML"),
         ("b.toml", "a = [0, 1]\na = [0, 1]", "is not TOML"),
-        ("b.toml", "a = 2020-01-01", "a pair of numbers"),
+        ("b.toml", "a = 2020-01-01", "a pair of numbers, .* dates are not read"),
+        ("b.toml", "a = [2020-01-01, 2021-01-01T12:00:00]", "such as a year or days since a day"),
+        ("b.toml", "[a]\nlow = 2020-01-01\nhigh = 2021-01-01", "dates are not read"),
     ],
 )
 def test_a_wrong_file_is_named(tmp_path, name, text, words):
@@ -192,7 +197,14 @@ def test_a_file_of_records_is_not_opened(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("age=17", "name=low:high"), ("age=a:b", "in numbers"), ("age=1:2,age=1:2", "'age' twice"), ("=1:2", "name=low")],
+    [
+        ("age=17", "name=low:high"),
+        ("age=a:b", "in numbers"),
+        ("age=1:2-3", "in numbers.$"),
+        ("born=2020-01-01:2021-01-01", "in numbers; dates are not read"),
+        ("age=1:2,age=1:2", "'age' twice"),
+        ("=1:2", "name=low"),
+    ],
 )
 def test_wrong_inline_bounds(text, words):
     with pytest.raises(BoundsError, match=words):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from commands import one_line, run
 
-from recoup import Ledger, Transcript
-from recoup.cli.output import with_unit
+from recoup import Ledger, Number, Schema, Transcript
+from recoup.cli.output import print_centers, with_unit
+from recoup.mixed import Mixed
 
 SCHEMA = """
 [age]
@@ -65,7 +66,7 @@ def test_centres_are_printed_in_units_and_shares(files):
     for words in ("age (years)", "charges (EUR)", "lab missing", "%", " of 3)"):
         assert words in shown.stdout
     said = " ".join(shown.stderr.split())
-    assert "adding or removing one person (each person's records become one row, their mean; rfc4180" in said
+    assert "adding or removing one person (each person's records become one row, their mean; CSV as RFC 4180)" in said
     assert "charges 1 to 1,000,000 EUR on a log scale" in said
     assert "ward one of 3 values" in said
     assert CANARY not in shown.stdout + shown.stderr + (files / "out" / "transcript.json").read_text()
@@ -155,3 +156,10 @@ def test_a_plan_of_a_schema(files):
 
 def test_units_are_said_once():
     assert [with_unit("a", None), with_unit("a", "m"), with_unit("a (m)", "m")] == ["a", "a (m)", "a (m)"]
+
+
+def test_a_number_that_a_cluster_lacks_is_a_dash(capsys):
+    domain = Mixed(schema=Schema({"lab": Number(40, 400, missing="own"), "age": Number(0, 110)}))
+    print_centers("centres", domain, np.array([[123.0, 0.994, 31.0], [124.0, 0.995, 32.0], [125.0, 1.0, 33.0]]))
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()[:1].isdigit()]
+    assert rows == [["0", "123", "99%", "31"], ["1", "–", "100%", "32"], ["2", "–", "100%", "33"]]

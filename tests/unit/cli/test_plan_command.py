@@ -68,7 +68,7 @@ def test_a_plan_predicts_nothing_where_records_are_too_few():
     assert "Too few" not in enough.stderr
     assert "above non-private" in enough.stderr
     notes = json.loads(run(*terms, "1000", "--json").stdout)["notes"]
-    assert len(notes) == 1
+    assert len(notes) == 2
     assert "Too few records" in notes[0]
     for algorithm in ("lloyd", "grid", "hybrid"):
         assert "Too few records" in run(*terms, "1000", "--algorithm", algorithm).stderr
@@ -111,3 +111,19 @@ def test_rounds_are_refused_where_the_algorithm_plans_its_own(algorithm):
     assert answer.exit_code == 2
     assert "plans its own rounds" in one_line(answer)
     assert "--rounds" in answer.stderr
+
+
+@pytest.mark.parametrize("algorithm", ["adaptive", "grid", "hybrid", "lloyd"])
+def test_a_plan_is_that_of_a_release_that_is_told_the_same_and_says_what_happens_without(tmp_path, algorithm):
+    n_records = ("--n-records", "1000")
+    terms = ("-k", "2", "--epsilon", "1", "--algorithm", algorithm)
+    plan = json.loads(run("plan", "--columns", "2", *terms, *n_records, "--json").stdout)
+    (tmp_path / "t.csv").write_text("a,b\n" + "".join(f"{i % 10},{i % 7}\n" for i in range(1000)))
+    release = ("release", tmp_path / "t.csv", *terms, "--bounds", "a=0:9,b=0:6", "--json", "-o")
+    told = json.loads(run(*release, tmp_path / "told.json", *n_records).stdout)["rounds"]
+    asked = json.loads(run(*release, tmp_path / "asked.json").stdout)["rounds"]
+    assert [r["price"] for r in told] == [r["price"] for r in plan["rounds"]]
+    # The number itself is noise, on which the rest may depend: told is only what the first round is.
+    said = any("one more comes first" in note for note in plan["notes"])
+    assert said == (asked[0]["n_cells"] == 1) == (algorithm != "lloyd")
+    assert not said or asked[0]["price"] == pytest.approx(0.02)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,14 +13,19 @@ from recoup.cli import output as out
 from recoup.cli.settings import ConfigFile
 from recoup.errors import ParameterError, TranscriptError
 
+if TYPE_CHECKING:
+    from recoup.found_bounds import FoundBounds
+
+_DATA = "CSV, Parquet or Arrow, a file or a folder; or the transcript of an earlier run (.json), which costs nothing."
 _COLUMNS = "Names of the columns of numbers, with commas between them; the budget is shared by all of them."
-_SUGGESTED = "Write logarithmic scales where they are suggested; else all scales are linear."
+_EPSILON = "The privacy budget; needed, as --columns is, unless a transcript is read."
+_SUGGESTED = "Write only the schema with logarithmic scales where they are suggested."
 
 
 def bounds(
-    data: options.DataPath,
-    columns: Annotated[str, typer.Option("--columns", help=_COLUMNS, metavar="NAMES")],
-    epsilon: options.Epsilon,
+    data: Annotated[Path, typer.Argument(help=_DATA, metavar="DATA", parser=options.data_path)],
+    columns: Annotated[str | None, typer.Option("--columns", help=_COLUMNS, metavar="NAMES")] = None,
+    epsilon: Annotated[str | None, options.in_privacy(help=_EPSILON, metavar="NUMBER")] = None,
     output: Annotated[Path, options.output(help="The schema to write, .toml or .json.")] = Path("schema.toml"),
     delta: options.Delta = "0",
     ledger: options.LedgerPath = None,
@@ -34,44 +40,34 @@ def bounds(
 ) -> None:
     """Find bounds from noisy counts, and write a schema that --bounds reads; the transcript is kept beside it.
 
-    Records that are too few to be told from noise are left outside. Example:
+    Where a logarithmic scale is suggested, a second schema has it. Records that are too few to be told from noise are
+    left outside. Example:
 
         recoup bounds people.csv --columns age,hours --epsilon 0.1 -o schema.toml
     """
-    from recoup.found_bounds import find_bounds
-
-    budget = options.read_budget(epsilon, delta)
+    given = locals()
     if output.suffix.lower() not in (".toml", ".json"):
         raise ParameterError(f"{str(output)!r}: name the schema with -o, ending in .toml or .json.")
     # Whatever cannot be kept is refused before it is paid for.
     options.writable_folder(output.parent)
-    options.free_output(output, data, ledger)
-    transcript_path = output.with_name(f"{output.stem}.transcript.json")
-    if transcript_path.exists():
-        raise TranscriptError(f"{str(transcript_path)!r} exists and was paid for: choose another name with -o.")
-    found = find_bounds(
-        data,
-        [name.strip() for name in columns.split(",")],
-        *budget,
-        person=person,
-        records_per_person=records_per_person,
-        ledger=options.existing_ledger(ledger),
-        csv_dialect=csv_dialect.value,
-        random_state=seed,
-        noise="simulated" if simulated_noise else "secure",
-        path=transcript_path,
-    )
+    second = output.with_name(f"{output.stem}.suggested{output.suffix}")
+    for path in (output, second):
+        options.free_output(path, data, ledger)
+    found, files = _read(given) if data.suffix.lower() == ".json" and not data.is_dir() else _found(given)
+    logs = [name for name, column in found.suggested.items() if column != found[name]]
     schema = found.suggested if suggested else found
-    schema.save(output)
-    files = [str(output), str(transcript_path)]
+    written = {output: schema} | ({second: found.suggested} if logs and not suggested else {})
+    for path, each in written.items():
+        each.save(path)
+    files = [*map(str, written), *files]
     out.say(f"Wrote {' and '.join(files)}.")
     out.say(out.privacy_sentence(found.privacy))
-    logs = [name for name, column in found.suggested.items() if column != found[name]]
     if found.not_found:
-        unknown = ", ".join(map(repr, found.not_found))
+        unknown = f"{', '.join(map(repr, found.not_found))}, or it is no column of numbers"
         out.say(f"Nothing can be told from noise in {unknown}: -1 to 1 says nothing. Declare bounds, or spend more.")
-    if logs and not suggested:
-        out.say(f"A logarithmic scale is suggested for {', '.join(map(repr, logs))}: write it with --suggested.")
+    if second in written:
+        names = ", ".join(map(repr, logs))
+        out.say(f"A logarithmic scale is suggested for {names}: {str(second)!r} has it, and using that costs nothing.")
     if as_json:
         return out.print_json(
             columns=schema.to_json(),
@@ -85,3 +81,42 @@ def bounds(
     header = ["column", "low", "high", "scale"]
     rows = [[name, f"{c.low:.6g}", f"{c.high:.6g}", str(c.scale)] for name, c in schema.items()]  # type: ignore[union-attr]
     out.print_table(title, header, rows)
+
+
+def _read(given: dict[str, Any]) -> tuple[FoundBounds, list[str]]:
+    """The bounds of a transcript, and the files that were written: none."""
+    from recoup.found_bounds import FoundBounds
+
+    paid = [f"--{name}" for name in ("columns", "epsilon", "ledger", "person") if given[name] is not None]
+    if paid:
+        raise ParameterError(f"{str(given['data'])!r} was paid for, and is read for free: leave out {paid[0]}.")
+    return FoundBounds.load(given["data"]), []
+
+
+def _found(given: dict[str, Any]) -> tuple[FoundBounds, list[str]]:
+    """The bounds of a table, for a part of its budget, and where their transcript was written."""
+    from recoup.found_bounds import find_bounds
+
+    for name in ("columns", "epsilon"):
+        if given[name] is None:
+            raise ParameterError(f"--{name} is missing: bounds of a table are paid for, column by column.")
+    budget = options.read_budget(given["epsilon"], given["delta"])
+    path = given["output"].with_name(f"{given['output'].stem}.transcript.json")
+    if path.exists():
+        free = f"recoup bounds {shlex.quote(str(path))}"
+        raise TranscriptError(
+            f"{str(path)!r} exists and was paid for: read it for free with `{free}`, or choose another name with -o."
+        )
+    found = find_bounds(
+        given["data"],
+        [name.strip() for name in given["columns"].split(",")],
+        *budget,
+        person=given["person"],
+        records_per_person=given["records_per_person"],
+        ledger=options.existing_ledger(given["ledger"]),
+        csv_dialect=given["csv_dialect"].value,
+        random_state=given["seed"],
+        noise="simulated" if given["simulated_noise"] else "secure",
+        path=path,
+    )
+    return found, [str(path)]

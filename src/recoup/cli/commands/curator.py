@@ -262,7 +262,7 @@ def plan(
     For persons with several records, --per-person says what becomes of them, and the plan what that costs.
     """
     from recoup.algorithms.registry import clustering_named
-    from recoup.planner import person_notes
+    from recoup.planner import number_note, person_notes
 
     budget = options.read_budget(epsilon, delta)
     scaled = options.declared_domain(domain, _planned_columns(columns, bounds, domain))
@@ -274,7 +274,8 @@ def plan(
     if entry.plan is None:
         raise ParameterError(f"--algorithm {entry.name} has no plan: nothing is known of it before it runs.")
     planned = entry.plan(context, n_clusters=clusters, **n_rounds_asked)
-    planned = replace(planned, notes=(*planned.notes, *person_notes(context)))
+    planning = (number_note(context),) if entry.plans_rounds and n_records is not None else ()
+    planned = replace(planned, notes=(*planned.notes, *planning, *person_notes(context)))
     needed = {} if excess is None else _needed(excess, clusters, context)
     if as_json:
         return out.print_json(**(_plan_json(planned) | {"records_needed": None, "epsilon_needed": None} | needed))
