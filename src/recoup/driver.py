@@ -112,12 +112,11 @@ def release(
             raise ParameterError(f"{name} is a {type(value).__name__}: give {advice}.")
     completed(type(algorithm))
     domain = Mixed(schema=domain) if isinstance(domain, Schema) else domain
-    if on_round is not None and not callable(on_round):
-        raise ParameterError("on_round must be a function of the number of finished rounds.")
+    check_on_round(on_round)
     choice(mechanism, "mechanism", ("auto", "laplace", "gaussian"))
     delta = as_fraction(delta, "delta", allow_zero=True)
     ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
-    law = _law(algorithm, domain, delta, ledger) if mechanism == "auto" else mechanism
+    law = law_of(algorithm, domain, delta, ledger) if mechanism == "auto" else mechanism
     context = Context(
         domain=domain,
         epsilon=epsilon,
@@ -174,7 +173,13 @@ def release(
         return _drive(algorithm, transcript, curator, entropy, path, on_round)
 
 
-def _law(algorithm: Algorithm, domain: object, delta: Fraction, ledger: Ledger | None) -> Law:
+def check_on_round(on_round: object) -> None:
+    """Refuse what cannot be called after a round."""
+    if on_round is not None and not callable(on_round):
+        raise ParameterError("on_round must be a function of the number of finished rounds.")
+
+
+def law_of(algorithm: Algorithm, domain: object, delta: Fraction, ledger: Ledger | None) -> Law:
     """The law of noise that suits the algorithm, and what the ledger has paid for."""
     if not delta or not isinstance(domain, Domain):
         return "laplace"

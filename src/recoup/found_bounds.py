@@ -7,23 +7,31 @@ and kept in a transcript of their own; whoever has that transcript gets the same
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self
 
-from recoup._random import entropy_of, stream
+from recoup._random import drawn_key, entropy_of, stream
+from recoup.algorithms.base import Algorithm
 from recoup.algorithms.bounds import FindBounds, ranges_of
+from recoup.curator.rivals.base import check_delta, check_terms, readable
+from recoup.curator.source import csv_dialect_of, open_source
 from recoup.curator.tables.open import open_table
-from recoup.driver import release
-from recoup.errors import BoundsError, BudgetExceededError, DataError, MissingBoundsError, TranscriptError
+from recoup.domain import Domain
+from recoup.driver import law_of, release
+from recoup.errors import Argument, BoundsError, CostlyTerms, DataError, MissingBoundsError, TranscriptError
 from recoup.mixed import Mixed
 from recoup.octaves import END
+from recoup.privacy.gaussian import amount_of
 from recoup.privacy.ledger import Ledger
-from recoup.privacy.price import as_fraction
+from recoup.privacy.price import Price, as_fraction
 from recoup.privacy.statement import PrivacyStatement
 from recoup.schema import OCTAVES, Number, Schema
-from recoup.transcript.context import Law
+from recoup.transcript.context import Context, Law
+from recoup.transcript.round import quote
 from recoup.transcript.transcript import Transcript
 
 PRIVATE: Final = "private"  # instead of bounds, or of those of a column
@@ -188,6 +196,24 @@ def stand_ins(bounds: Any, X: object) -> Any:
     return {name: NOTHING if is_private(column) else column for name, column in bounds.items()}
 
 
+class Fit(NamedTuple):
+    """What a fit with declared bounds would release.
+
+    Attributes:
+        source: the records, or a source of them.
+        records: their domain, which may hold more than the features: a label.
+        features: the domain of the features.
+        algorithm: which is run, or a rival of `recoup.curator.rivals`.
+        terms: as `release` takes them.
+    """
+
+    source: Any
+    records: Domain
+    features: Domain
+    algorithm: Any
+    terms: Mapping[str, Any]
+
+
 class Part(NamedTuple):
     """What of a fit's terms is left, once its bounds are found."""
 
@@ -197,37 +223,35 @@ class Part(NamedTuple):
     delta: Fraction
 
 
-def find_within(
-    bounds: Any,
-    X: object,
-    columns: Sequence[str] | None,
-    law: Law,
-    terms: Mapping[str, Any],
-    path: str | os.PathLike[str] | None,
-    resume: bool,
-) -> Part:
+def find_within(bounds: Any, X: object, fit: Fit, path: str | os.PathLike[str] | None, resume: bool) -> Part:
     """Find those bounds of a fit that are private, within its budget.
 
     Args:
         bounds: "private", or columns by name, some of them "private".
         X: the records.
-        columns: the names of all columns that the fit reads, if they have any.
-        law: of the noise of the fit; one kind of noise is cheaper than two.
-        terms: of the fit, as `release` takes them.
+        fit: as it would be with declared bounds.
         path: of the fit's transcript; that of the bounds lies beside it.
         resume: whether to take up that one.
 
-    Guarantees: what is spent here and what is left for the fit add up to its epsilon and delta exactly.
+    Guarantees: what is spent here and what is left for the fit add up to its epsilon and delta exactly. What can be
+    known to keep the fit from being made is refused while nothing is spent.
     """
-    by_name = isinstance(bounds, Mapping)
+    by_name, columns, terms = isinstance(bounds, Mapping), fit.features.table_columns, dict(fit.terms)
     sought = [str(name) for name in bounds if is_private(bounds[name])] if by_name else columns
     epsilon = as_fraction(terms["epsilon"], "epsilon")
     delta = as_fraction(terms["delta"], "delta", allow_zero=True)
-    ledger = terms["ledger"]
-    ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
-    if ledger is not None and not resume and law == "laplace" and ledger.left < epsilon:
-        raise BudgetExceededError(spent=ledger.spent, asked=epsilon, left=ledger.left, where=ledger.name)
-    share = share_for(len(sought) if sought is not None else open_table(X).n_columns)
+    if isinstance(terms["ledger"], str | os.PathLike):
+        terms["ledger"] = Ledger(terms["ledger"])
+    ledger, is_rival = terms["ledger"], not isinstance(fit.algorithm, Algorithm)
+    # One kind of noise is cheaper than two.
+    law: Law = "laplace" if is_rival else law_of(fit.algorithm, fit.records, delta, ledger)
+    share = share_for(fit.features.n_declared if sought is None else len(sought))
+    if not resume:
+        if path is not None and os.path.exists(path):
+            raise TranscriptError(
+                f"{path} exists. Continue it with ", Argument("resume", "True"), ", or choose another."
+            )
+        _check_fit(fit, law, terms | {"epsilon": epsilon, "delta": delta}, share)
     same = {name: terms[name] for name in ("person", "csv_dialect", "noise")}
     found = find_bounds(
         X,
@@ -251,3 +275,38 @@ def find_within(
     else:
         known = tuple([getattr(column, end) for column in found.values()] for end in ("low", "high"))
     return Part(found, known, epsilon * (1 - share), delta * (1 - share))
+
+
+def _check_fit(fit: Fit, law: Law, terms: Mapping[str, Any], share: Fraction) -> None:
+    """Refuse a fit that could not be made with what is left of its budget, while nothing is spent."""
+    ledger, algorithm, delta = terms["ledger"], fit.algorithm, terms["delta"] if law == "gaussian" else Fraction(0)
+    context = Context(
+        domain=fit.records,
+        epsilon=terms["epsilon"] * (1 - share),
+        delta=delta * (1 - share),
+        mechanism=law,
+        accounting=ledger.accounting if isinstance(ledger, Ledger) else "gaussian",
+        **{name: terms[name] for name in ("n_records", "records_per_person", "person", "per_person")},
+    )
+    source = open_source(
+        fit.source,
+        fit.records,
+        terms["csv_dialect"],
+        person=context.person,
+        per_person=context.per_person,
+        records_per_person=context.records_per_person,
+        key=drawn_key(None) if context.per_person == "sample" else None,  # of nothing: no record is read
+    )
+    context = replace(context, csv_dialect=csv_dialect_of(source))
+    if isinstance(ledger, Ledger):
+        measure = context.budget_measure
+        of_bounds = amount_of(measure, terms["epsilon"] * share, delta * share)
+        ledger.afford(Price(measure=measure, amount=context.budget.amount + of_bounds), context.unit)
+    if not isinstance(algorithm, Algorithm):
+        check_delta(algorithm, terms["delta"])
+        readable(algorithm, source)
+        return check_terms(algorithm, context)
+    if (request := algorithm.next_request(context, (), stream(entropy_of(0), 0))) is not None:
+        quote(context, request)
+    if (better := algorithm.advice(context)) is not None:
+        warnings.warn(f"{better} Nothing has been spent yet.", CostlyTerms, stacklevel=5)

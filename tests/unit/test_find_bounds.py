@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -270,6 +271,90 @@ def test_what_cannot_be_fitted_is_refused_before_anything_is_spent(tmp_path):
     with pytest.raises(DataError, match="two readings"):
         recoup.PrivateKMeans(2, **given).fit(pa.table(x).to_reader())
     assert ledger.spent == 0
+
+
+REFUSED = {
+    "a rival's delta": ({"algorithm": "gupt", "delta": 1e-6}, {}, "cannot use a delta"),
+    "a rival's rounds": ({"algorithm": "gupt", "n_rounds": 3}, {}, "gupt has no rounds"),
+    "a rival's postprocess": ({"algorithm": "privgene", "postprocess": "maxent"}, {}, "nothing to infer from"),
+    "a rival's transcript": ({"algorithm": "privgene"}, {"transcript_path": "new.json"}, "releases no transcript"),
+    "a rival's size": ({"algorithm": "privgene", "n_clusters": 10**6}, {}, "ask for fewer clusters"),
+    "another rival's size": ({"algorithm": "gupt", "n_clusters": 10**8, "n_records": 100}, {}, "at most"),
+    "a transcript that is there": ({}, {"transcript_path": "old.json"}, "old.json exists"),
+    "no function": ({}, {"on_round": 3}, "on_round must be a function"),
+    "the sampler": (
+        {"bounds": {"a": "private", "c": Category(["u", "v"])}, "postprocess": "mcmc"},
+        {},
+        "moves records",
+    ),
+    "a column that is not there": ({"bounds": {"a": "private", "z": (0, 1)}}, {}, "'z'"),
+    "a column of text": ({"bounds": {"a": "private", "c": (0, 1)}}, {}, "'c'"),
+    "persons without a column": ({"per_person": "mean"}, {}, "person"),
+    "means of several": ({"person": "c", "records_per_person": 2}, {}, "one row"),
+    "too many cells": ({"n_clusters": 10**8}, {}, "at most"),
+    "an epsilon that is too small": ({"epsilon": "1e-200"}, {}, "."),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_known_to_keep_a_fit_from_being_made_costs_nothing(tmp_path, what):
+    parameters, given, words = REFUSED[what]
+    frame = pd.DataFrame({"a": np.arange(100.0), "b": 1.0, "c": "u"})
+    ledger = recoup.Ledger.in_memory(epsilon=1, delta=1e-6)
+    (tmp_path / "old.json").write_text("{}")
+    model = recoup.PrivateKMeans(2, epsilon=1, bounds={"a": "private", "b": (0, 1)}, ledger=ledger)
+    given = {name: tmp_path / value if name == "transcript_path" else value for name, value in given.items()}
+    with pytest.raises(recoup.errors.RecoupError, match=words):
+        model.set_params(**parameters).fit(frame, **given)
+    assert ledger.entries() == ()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["old.json"]
+
+
+@pytest.mark.parametrize(
+    ("terms", "budget"),
+    [
+        ({}, {"epsilon": "0.99"}),
+        ({"delta": 1e-6}, {"epsilon": 1}),  # Gaussian noise, and a ledger without a delta
+        ({"delta": 1e-6}, {"epsilon": "0.5", "delta": 1e-6}),
+        ({}, {"epsilon": 4, "records_per_person": 5}),  # every epsilon counts five times
+        ({"algorithm": "privgene"}, {"epsilon": "0.99"}),
+        ({"records_per_person": 2}, {"epsilon": 9, "records_per_person": 1}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::recoup.errors.UnitConverted")
+def test_a_ledger_that_cannot_pay_for_all_of_it_pays_for_nothing(terms, budget):
+    ledger = recoup.Ledger.in_memory(**budget)
+    model = recoup.PrivateKMeans(2, epsilon=1, bounds="private", ledger=ledger, **terms)
+    with pytest.raises(recoup.errors.RecoupError):
+        model.fit(RNG.uniform(20, 100, (200, 4)))
+    assert ledger.entries() == ()
+
+
+@pytest.mark.parametrize("algorithm", ["gupt", "privgene"])
+@pytest.mark.parametrize("n_records", ["auto", 500])
+def test_rivals_find_their_bounds_too(algorithm, n_records):
+    ledger = recoup.Ledger.in_memory(epsilon=1)
+    model = recoup.PrivateKMeans(2, epsilon=1, bounds="private", ledger=ledger, algorithm=algorithm)
+    model.set_params(n_records=n_records).fit(RNG.uniform(20, 100, (500, 1)))
+    assert model.cluster_centers_.shape == (2, 1)
+    assert ledger.spent <= 1
+
+
+def test_noise_is_of_the_kind_that_the_ledger_has_paid_for():
+    ledger, x = recoup.Ledger.in_memory(epsilon=5, delta=1e-6), RNG.uniform(20, 100, (500, 1))
+    recoup.release(recoup.KMeans(n_clusters=2), x, domain=recoup.Box([0], [100]), epsilon=1, delta=1e-6, ledger=ledger)
+    assert {entry.measure for entry in ledger.entries()} == {"gaussian"}
+    recoup.PrivateKMeans(2, epsilon=1, delta=1e-6, bounds="private", ledger=ledger, postprocess="none").fit(x)
+    assert {entry.measure for entry in ledger.entries()} == {"gaussian"}
+
+
+def test_costly_terms_are_told_once_and_while_nothing_is_spent():
+    ledger = recoup.Ledger.in_memory(epsilon=1)
+    model = recoup.PrivateKMeans(2, epsilon=1, bounds="private", ledger=ledger, postprocess="none")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(RNG.uniform(20, 100, (200, 40)))
+    assert sum(warning.category is recoup.errors.CostlyTerms for warning in caught) == 1
 
 
 def test_an_interrupted_fit_goes_on_with_the_bounds_that_were_paid_for(tmp_path):

@@ -14,14 +14,21 @@ from sklearn.utils.validation import check_is_fitted
 from recoup._random import seed_for
 from recoup._validate import choice, whole_number
 from recoup.algorithms.base import Algorithm
-from recoup.curator.rivals import RIVALS
 from recoup.curator.source import check_named, is_path, source_of
 from recoup.curator.tables.open import cells_of, open_table
 from recoup.curator.tables.table import Table
 from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
-from recoup.driver import release
-from recoup.errors import Argument, BoundsError, BudgetError, DataError, ParameterError, PostprocessDeclined
-from recoup.found_bounds import find_within, is_private, stand_ins
+from recoup.driver import check_on_round, release
+from recoup.errors import (
+    Argument,
+    BoundsError,
+    BudgetError,
+    CostlyTerms,
+    DataError,
+    ParameterError,
+    PostprocessDeclined,
+)
+from recoup.found_bounds import Fit, find_within, is_private, stand_ins
 from recoup.inference.infer import METHODS, infer
 from recoup.inference.inferred import InferredDataset, refit
 from recoup.inference.judge import judge, warn_of
@@ -30,7 +37,6 @@ from recoup.privacy.ledger import Ledger
 from recoup.privacy.statement import PerPerson, PrivacyStatement
 from recoup.queries.base import Array
 from recoup.schema import Category, Number, Schema
-from recoup.transcript.context import Law
 from recoup.transcript.transcript import Transcript
 
 _LARGEST_GAP = 1.0  # nats per noisy value: what was found is then nowhere near the measure that was looked for
@@ -152,18 +158,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _fit_found(self, X: Any, y: Any, path: str | os.PathLike[str] | None, resume: bool, on_round: Any) -> Self:
         """Find bounds with a part of the budget, then fit a copy with the rest, and take over what it learnt."""
-        terms = self._terms()
-        choice(self.postprocess, "postprocess", self._postprocesses())
+        # Whatever is wrong is refused before anything is spent.
+        check_on_round(on_round)
         copy = clone(self).set_params(bounds=stand_ins(self.bounds, X))
-        # Whatever else is wrong is refused before anything is spent.
-        opened = copy._open(X, y)
-        law: Law = "laplace"
-        if getattr(self, "algorithm", None) not in RIVALS:
-            law = copy._algorithm(opened.records).law(opened.records, terms["delta"])
-        part = find_within(self.bounds, X, opened.features.table_columns, law, terms, path, resume)
+        part = find_within(self.bounds, X, copy._prepared(X, y, path=path, resume=resume), path, resume)
         copy.set_params(bounds=part.bounds, epsilon=part.epsilon, delta=part.delta)
         resume = resume and path is not None and os.path.exists(path)
-        copy.fit(X, y, transcript_path=path, resume=resume, on_round=on_round)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CostlyTerms)  # which came while nothing was spent
+            copy.fit(X, y, transcript_path=path, resume=resume, on_round=on_round)
         given = self.get_params(deep=False)
         for name in vars(copy).keys() - given.keys():
             setattr(self, name, getattr(copy, name))
@@ -172,6 +175,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _release(self, X: Any, y: Any = None, **saved: Any) -> tuple[Transcript, Algorithm] | None:
         """Spend the budget; none where the answer alone was released, so that there is nothing left to read."""
+        fit = self._prepared(X, y, **saved)
+        transcript = release(fit.algorithm, fit.source, domain=fit.records, **fit.terms, **saved)
+        self._set_domain(fit.features)
+        return transcript, fit.algorithm
+
+    def _prepared(self, X: Any, y: Any = None, **saved: Any) -> Fit:
+        """What a release takes, after everything was refused that no fit can be made with."""
         terms = self._terms()
         choice(self.postprocess, "postprocess", self._postprocesses())
         opened = self._open(X, y)
@@ -179,9 +189,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if self.postprocess == "mcmc" and not opened.records.has_grid:
             moves = " moves records freely, and those of this schema cannot be: use "
             raise ParameterError(Argument("postprocess", '"mcmc"'), moves, Argument("postprocess", '"maxent"'), ".")
-        transcript = release(algorithm, opened.source, domain=opened.records, **terms, **saved)
-        self._set_domain(opened.features)
-        return transcript, algorithm
+        return Fit(*opened, algorithm, terms)
 
     def _postprocesses(self) -> tuple[str, ...]:
         """What may be done with the rounds."""

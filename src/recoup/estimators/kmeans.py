@@ -18,6 +18,7 @@ from recoup.curator.rivals.base import release_model
 from recoup.domain import Domain
 from recoup.errors import Argument, ParameterError
 from recoup.estimators.base import AnyLedger, AnyPerPerson, Noise, OrAuto, PrivateEstimator
+from recoup.found_bounds import Fit
 from recoup.inference.infer import METHODS
 from recoup.inference.intervals import Intervals, intervals
 from recoup.inference.judge import doubts_of
@@ -120,6 +121,18 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def _release(self, X: Any, y: Any = None, **saved: Any) -> tuple[Transcript, Algorithm] | None:
         if self.algorithm not in RIVALS:
             return super()._release(X, **saved)
+        fit = self._prepared(X, **saved)
+        model = release_model(fit.algorithm, fit.source, domain=fit.records, **fit.terms, on_release=saved["on_round"])
+        self._set_domain(fit.features)
+        self.transcript_ = self.inferred_ = self.verdict_ = None
+        self.doubtful_: list[int] = []
+        self.cluster_centers_, self.privacy_ = in_order(model.centers), model.privacy
+        self._n_features_out = len(self.cluster_centers_)
+        return None
+
+    def _prepared(self, X: Any, y: Any = None, **saved: Any) -> Fit:
+        if self.algorithm not in RIVALS:
+            return super()._prepared(X, y, **saved)
         terms = self._terms()
         n_rounds = None if self.n_rounds == "auto" else whole_number(self.n_rounds, "n_rounds")
         rival = rival_of(self.algorithm, self.n_clusters, n_rounds)
@@ -128,14 +141,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             raise ParameterError(unused, Argument("postprocess"), ".")
         if saved["path"] is not None or saved["resume"]:
             raise ParameterError(f"{self.algorithm} releases no transcript: none can be saved or resumed.")
-        opened = self._open(X)
-        model = release_model(rival, opened.source, domain=opened.records, **terms, on_release=saved["on_round"])
-        self._set_domain(opened.features)
-        self.transcript_ = self.inferred_ = self.verdict_ = None
-        self.doubtful_: list[int] = []
-        self.cluster_centers_, self.privacy_ = in_order(model.centers), model.privacy
-        self._n_features_out = len(self.cluster_centers_)
-        return None
+        return Fit(*self._open(X), rival, terms)
 
     def _postprocesses(self) -> tuple[str, ...]:
         return ("auto", "none", *METHODS)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
@@ -24,7 +25,7 @@ from recoup.privacy.ledger import Ledger
 from recoup.privacy.mechanism import Calibration, Laplace, NoisyMax, SecureNoise, SimulatedNoise, checked_noise
 from recoup.privacy.price import as_fraction, rounded_up
 from recoup.privacy.statement import NOT_PRIVATE, PerPerson, PrivacyStatement
-from recoup.queries.base import Array
+from recoup.queries.base import Array, Records
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import NO_LEDGER, Payment, Transcript
 
@@ -188,9 +189,7 @@ def release_model(
     """
     if ledger is not None and not isinstance(ledger, Ledger | str | os.PathLike):
         raise ParameterError(f"ledger is a {type(ledger).__name__}: give a recoup.Ledger or its path.")
-    if as_fraction(delta, "delta", allow_zero=True) > 0:
-        unused = f"{rival.type_name} spends pure epsilon and cannot use a delta: leave out "
-        raise BudgetError(unused, Argument("delta"), ".")
+    check_delta(rival, delta)
     checked_noise(noise)
     context = Context(
         domain=domain,
@@ -212,8 +211,7 @@ def release_model(
         records_per_person=context.records_per_person,
         key=context.sample_key,
     )
-    if not isinstance(source, TableSource):
-        raise ParameterError(f"{rival.type_name} reads the records themselves, and this source only answers totals.")
+    source = readable(rival, source)
     context = replace(context, csv_dialect=source.csv_dialect)
     ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
     if ledger is not None:
@@ -231,3 +229,43 @@ def release_model(
     )
     centers = rival.centers(source, charged, rng)
     return Model(domain.from_unit(domain.clip(centers)), charged.privacy())
+
+
+# ---- what is refused while nothing is spent ----
+
+
+def check_delta(rival: Rival, delta: Any) -> None:
+    """Refuse a delta, of which rivals can make nothing."""
+    if as_fraction(delta, "delta", allow_zero=True) > 0:
+        unused = f"{rival.type_name} spends pure epsilon and cannot use a delta: leave out "
+        raise BudgetError(unused, Argument("delta"), ".")
+
+
+def readable(rival: Rival, source: object) -> TableSource:
+    """A source whose records a rival can read."""
+    if not isinstance(source, TableSource):
+        raise ParameterError(f"{rival.type_name} reads the records themselves, and this source only answers totals.")
+    return source
+
+
+class _Reached(Exception):
+    """A rival came to its first charge."""
+
+
+class _Trial(ChargedNoise):
+    def _charge(self, *_: object) -> None:
+        raise _Reached
+
+
+class _NoRecords(TableSource):
+    def __init__(self) -> None:
+        pass
+
+    def records(self) -> Iterator[Records]:
+        return iter(())
+
+
+def check_terms(rival: Rival, context: Context) -> None:
+    """Refuse what a rival refuses before its first charge: it is run up to there, without records."""
+    with suppress(_Reached):
+        rival.centers(_NoRecords(), _Trial(context), np.random.default_rng(0))
