@@ -140,6 +140,10 @@ class Domain(ABC):
         """The least and the largest value of each coordinate."""
         return np.full(self.n_columns, -1.0), np.ones(self.n_columns)
 
+    def ends_at(self, unit: Array) -> tuple[Array, Array]:
+        """The least and the largest value that each coordinate of points can have."""
+        return np.full(unit.shape, -1.0), np.ones(unit.shape)
+
     def shape(self) -> tuple[int, float]:
         """The domain as the kernels take it: 0 box, 1 L1 ball, 2 L2 ball; and the radius."""
         return {"box": 0, "l1": 1, "l2": 2}[self.kind], self._radius()

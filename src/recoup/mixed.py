@@ -101,7 +101,7 @@ class Part:
         first = unit[:, :1] / self.reach
         if self.kind != "flagged":
             return self.values(np.clip((first + 1.0) * 0.5, 0.0, 1.0))
-        missing = np.clip((unit[:, 1:] / self.flag_reach + 1.0) * 0.5, 0.0, 1.0)
+        missing = self._share(unit[:, 1:], self.flag_reach)
         # Missing values are 0, so that the others have this mean.
         first = first / np.maximum(1.0 - missing, _SAME)
         return np.hstack([self.values(np.clip((first + 1.0) * 0.5, 0.0, 1.0)), missing])
@@ -135,18 +135,24 @@ class Part:
         """The nearest point of its part of the domain, (n, size); shares of categories need not be a whole one."""
         if self.kind == "corners":
             return _onto_simplex(unit, self.reach)
-        reaches = np.array(self.reaches)
-        return np.clip(unit, -reaches, reaches)
+        if self.kind != "flagged":
+            return np.clip(unit, -self.reach, self.reach)
+        flag = np.clip(unit[:, 1:], -self.flag_reach, self.flag_reach)
+        most = self.reach * (1.0 - self._share(flag, self.flag_reach))  # of what is missing, the value is 0
+        return np.hstack([np.clip(unit[:, :1], -most, most), flag])
 
     def records_like(self, unit: Array, rng: np.random.Generator) -> Array:
         """Points that one record can have, (n, size), each category drawn as often as the given point's shares say."""
         if self.kind == "number":
             return unit
         if self.kind == "flagged":
-            flag, up = self.flag_reach, self._drawn(unit[:, 1], self.flag_reach, rng)
-            return np.column_stack([np.where(up, 0.0, unit[:, 0]), np.where(up, flag, -flag)])
+            missing = self._share(unit[:, 1], self.flag_reach)
+            up, flag = rng.random(len(unit)) < missing, self.flag_reach
+            value = np.clip(unit[:, 0] / np.maximum(1.0 - missing, _SAME), -self.reach, self.reach)
+            return np.column_stack([np.where(up, 0.0, value), np.where(up, flag, -flag)])
         if self.kind == "two":
-            return np.where(self._drawn(unit[:, 0], self.reach, rng), self.reach, -self.reach)[:, None]
+            up = rng.random(len(unit)) < self._share(unit[:, 0], self.reach)
+            return np.where(up, self.reach, -self.reach)[:, None]
         if self.kind == "steps":
             last = len(self.bounds) and self.bounds[0][1]
             steps = np.floor((unit[:, 0] / self.reach + 1.0) * 0.5 * last + rng.random(len(unit)))
@@ -155,8 +161,8 @@ class Part:
         draws = rng.random((len(unit), 1)) * levels[:, -1:]
         return self._at(np.minimum((levels <= draws).sum(axis=1), self.size - 1))
 
-    def _drawn(self, unit: Array, reach: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-        return rng.random(len(unit)) < (unit / reach + 1.0) * 0.5
+    def _share(self, unit: Array, reach: float) -> Array:
+        return np.asarray(np.clip((unit / reach + 1.0) * 0.5, 0.0, 1.0))
 
     def _at(self, place: NDArray[np.int64]) -> Array:
         """The coordinates of categories, by their places."""
@@ -299,9 +305,11 @@ class Mixed(Domain):
 
     def fixed_records(self, columns: Sequence[ArrayLike]) -> NDArray[np.int32]:
         """Such records on the grid of 2^-30, rounded toward zero; one that is not fit for use is marked as dropped."""
-        unit = self.encode(columns)
-        dropped = np.isnan(unit[:, 0])
-        records = np.trunc(np.where(dropped[:, None], 0.0, unit) * GRID).astype(np.int32)
+        unit, (lowest, highest) = self.encode(columns), self.ends()
+        # Whatever a scale makes of a number: no record reaches farther than the bound of sums says.
+        dropped = ~np.isfinite(unit).all(axis=1)
+        unit = np.clip(np.where(dropped[:, None], 0.0, unit), lowest, highest)
+        records = np.trunc(unit * GRID).astype(np.int32)
         records[dropped, 0] = DROPPED
         return records
 
@@ -322,6 +330,15 @@ class Mixed(Domain):
         highest = np.concatenate([np.full(p.size, p.reach) if p.kind == "corners" else p.reaches for p in self.parts])
         corner = np.repeat([part.kind == "corners" for part in self.parts], [part.size for part in self.parts])
         return np.where(corner, 0.0, -highest), highest
+
+    def ends_at(self, unit: Array) -> tuple[Array, Array]:
+        """The least and the largest value that each coordinate of points can have, given which numbers are missing."""
+        lowest, highest = (np.tile(end, (len(unit), 1)) for end in self.ends())
+        for part in self.parts:
+            if part.kind == "flagged":
+                most = part.nearest(np.column_stack([np.ones(len(unit)), unit[:, part.first + 1]]))[:, 0]
+                lowest[:, part.first], highest[:, part.first] = -most, most
+        return lowest, highest
 
     @property
     def reaches(self) -> tuple[float, ...]:

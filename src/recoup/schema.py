@@ -8,6 +8,7 @@ the user's words. `recoup.mixed` is the domain that it makes.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ import numpy as np
 
 from recoup._files import TwiceError, unique_names, write_whole
 from recoup.errors import BoundsError, MissingBoundsError
+from recoup.octaves import END
 
 SCALES: Final = ("linear", "log", "sqrt")
 OCTAVES: Final = "octaves"  # places in the list of `recoup.octaves`: of `find_bounds`, for columns of unknown bounds
@@ -31,6 +33,7 @@ _LONGEST_TEXT: Final = 200
 _LARGEST_FILE: Final = 4 << 20
 NO_DATES: Final = "dates are not read: turn them into a number, such as a year or days since a day"
 _DATE: Final = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?!\d)")  # as people write one, at the start of a text
+_LEAST_WIDTH: Final = 1e-12  # of a scale, beside its values: what is narrower is lost in rounding
 _MISMATCH: Final = 0.25  # what two different categories add to a squared distance, where nobody says
 
 
@@ -79,10 +82,19 @@ class Number:
                 raise BoundsError(
                     f'low is {low:g}: with scale="{self.scale}" it must be {least}; lesser values are moved to it.'
                 )
+            if self.scale == OCTAVES and (low, high) != (-END, END):
+                raise BoundsError("the scale of octaves is for bounds that nobody knows: use find_bounds.")
         else:
             object.__setattr__(self, "scale", _break_points(self.scale, low, high))
+        turn = {"log": math.log, "sqrt": math.sqrt}.get(str(self.scale), float)
+        if not turn(high) - turn(low) > _LEAST_WIDTH * abs(turn(high)):
+            raise BoundsError(f"bounds ({low!r}, {high!r}) are too close together for this scale.")
         if self.missing is not None and self.missing != OWN:
             object.__setattr__(self, "missing", _number(self.missing, "missing"))
+            if not low <= float(self.missing) <= high:
+                raise BoundsError(
+                    f"missing is {self.missing:g}: what stands for a missing cell lies within the bounds."
+                )
         object.__setattr__(self, "weight", _weight(self.weight, 1.0))
 
     @property
@@ -228,8 +240,10 @@ class Schema(Mapping[str, Column]):
         if problem:
             # Not in the handler, where the error would keep the one that it replaces, and with it the whole file.
             raise BoundsError(f"{what} {problem}.")
-        if isinstance(value, Mapping) and set(value) == {"columns"} and isinstance(value["columns"], Mapping):
-            value = value["columns"]
+        inner = value.get("columns") if isinstance(value, Mapping) and len(value) == 1 else None
+        # A table of columns, not a column of that name.
+        if isinstance(inner, Mapping) and all(isinstance(column, Mapping | list) for column in inner.values()):
+            value = inner
         return cls.from_json(value)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -244,9 +258,14 @@ class Schema(Mapping[str, Column]):
         # JSON's text, numbers, lists and booleans are TOML's, too.
         tables = []
         for name, column in self.to_json().items():
-            lines = [f"{key} = {json.dumps(value)}" for key, value in column.items()]
-            tables.append("\n".join([f"[{json.dumps(name)}]", *lines]))
+            lines = [f"{key} = {_toml_value(value)}" for key, value in column.items()]
+            tables.append("\n".join([f"[{_toml_value(name)}]", *lines]))
         return "\n\n".join(tables) + "\n"
+
+
+def _toml_value(value: object) -> str:
+    # TOML knows no pairs of escapes for one character, and one character that JSON leaves as it is.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _parsed(text: str, suffix: str) -> Any:
@@ -330,8 +349,8 @@ def _break_points(value: Any, low: float, high: float) -> tuple[float, ...]:
     if not isinstance(value, Sequence | np.ndarray) or not 0 < len(value) <= _MOST_BREAKS:
         raise BoundsError(f"scale: choose {', '.join(SCALES)}, or give up to {_MOST_BREAKS} break points.")
     points = tuple(_number(point, "a break point") for point in value)
-    if not all(a < b for a, b in zip((low, *points), (*points, high), strict=True)):
-        raise BoundsError("break points must rise from low to high, without these.")
+    if not all(b - a > _LEAST_WIDTH * (high - low) for a, b in zip((low, *points), (*points, high), strict=True)):
+        raise BoundsError("break points must rise from low to high, without these, in steps that can be told apart.")
     return points
 
 

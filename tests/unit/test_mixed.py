@@ -93,6 +93,17 @@ def test_records_lie_on_the_grid_within_the_bound_of_sums():
     assert domain.contains(records).all()
 
 
+def test_no_scale_moves_a_record_beyond_its_reach(monkeypatch):
+    # Whatever a scale makes of a number, also where rounding makes it none: the planted bug.
+    domain = Mixed(schema=Schema({"a": (0, 1), "x": Number(1, 10, scale="log")}))
+    for made in (np.nan, np.inf, -np.inf, 1e300, -7.0):
+        monkeypatch.setattr("recoup.mixed.Part.positions", lambda self, x, made=made: np.full(np.shape(x), made))
+        records = domain.fixed_records([[0.5, 0.2], [2.0, 3.0]])
+        dropped = records[:, 0] == DROPPED
+        assert dropped.all() == (not np.isfinite(made))
+        assert (np.abs(records[~dropped] / GRID) <= 1.0).all()
+
+
 def test_points_go_to_the_users_units_and_back():
     domain = mixed()
     points = uniform_points(domain, 300, np.random.default_rng(1))
@@ -178,3 +189,42 @@ def test_the_sampler_refuses_categories_and_takes_numbers_on_a_scale():
             with pytest.raises(ParameterError, match="categories"):
                 recoup.infer(transcript, "mcmc")
             assert recoup.refit(transcript, recoup.infer(transcript, random_state=0)).shape == (2, 2)
+
+
+def test_what_is_missing_has_no_value_to_move():
+    domain = one(Number(0, 10, missing="own"))
+    reach, flag = domain.parts[0].reaches
+    clipped = domain.clip([[0.9, flag], [0.9, 0.0], [0.9, -flag], [-0.9, 3.0]])
+    np.testing.assert_allclose(clipped[:, 0], [0.0, 0.5 * reach, 0.9, 0.0], atol=1e-9)
+    # So that nothing is lost on the way to the user's units and back.
+    np.testing.assert_allclose(domain.to_unit(domain.from_unit(clipped)), clipped, atol=1e-9)
+    # Where seven of ten are missing, the others have the value that they have in the mean.
+    drawn = domain.records_like(np.tile([0.3 * 0.8, 0.4 * flag], (500, 1)), np.random.default_rng(0))
+    assert set(np.round(np.unique(drawn[:, 0]), 9)) == {0.0, 0.8}
+
+
+def test_the_mean_of_what_is_not_missing_converges():
+    rng = np.random.default_rng(0)
+    kind = rng.integers(3, size=4000)
+    lab = np.where(
+        rng.random(4000) < np.array([0.1, 0.5, 0.9])[kind], np.nan, 150.0 + 40 * kind + rng.normal(0, 5, 4000)
+    )
+    x, ward = 20.0 + 30 * kind + rng.normal(0, 4, 4000), np.where(rng.random(4000) < 0.8, kind, 3).astype(float)
+    schema = Schema({"x": (0, 110), "lab": Number(40, 400, missing="own"), "ward": Category(range(4), weight=0.5)})
+    terms = {"epsilon": 5000, "random_state": 1, "noise": "simulated"}
+    rows = np.column_stack([x, lab, ward])
+    transcript = recoup.release(recoup.AdaptiveKMeans(n_clusters=3), rows, domain=schema, **terms)
+    centers = recoup.refit(transcript, recoup.infer(transcript, random_state=0), random_state=0)
+    for k in range(3):
+        true = np.nanmean(lab[np.abs(x[:, None] - centers[:, 0]).argmin(axis=1) == k])
+        assert abs(centers[k, 1] - true) < 1.0  # of 360; four to five where values of missing ones were moved, too
+
+
+def test_a_cell_whose_records_are_all_alike_is_no_crash():
+    rng = np.random.default_rng(0)
+    schema = Schema({"c": Category(range(3)), "d": Category(range(40), weight=0.01)})
+    rows = np.column_stack([rng.integers(3, size=2000), rng.integers(40, size=2000)]).astype(float)
+    for seed in range(6):  # two of these failed
+        terms = {"epsilon": 5, "random_state": seed, "noise": "simulated"}
+        transcript = recoup.release(recoup.AdaptiveKMeans(n_clusters=3), rows, domain=schema, **terms)
+        assert np.isfinite(recoup.refit(transcript, None)).all()

@@ -32,6 +32,14 @@ def test_a_schema_is_read_back_from_a_file(tmp_path, suffix):
     assert list(Schema.load(tmp_path / f"schema{suffix}")) == list(FULL)
 
 
+@pytest.mark.parametrize("suffix", [".toml", ".json"])
+@pytest.mark.parametrize("name", ["columns", "\U0001f600", "a\x7fb", 'quote " and \\ slash', "tab\there", "a.b"])
+def test_a_name_of_any_text_is_read_back(tmp_path, suffix, name):
+    schema = Schema({name: Category([name, "other text"])})
+    schema.save(tmp_path / f"s{suffix}")
+    assert Schema.load(tmp_path / f"s{suffix}") == schema
+
+
 def test_json_holds_only_what_was_declared():
     assert FULL.to_json()["age"] == {"type": "number", "low": 0.0, "high": 110.0, "unit": "years"}
     assert FULL.to_json()["smokes"] == {
@@ -76,6 +84,10 @@ REFUSED = {
     "unknown scale": lambda: Number(0, 1, scale="cube"),
     "break points outside": lambda: Number(0, 1, scale=[2]),
     "break points that fall": lambda: Number(0, 9, scale=[5, 3]),
+    "break points that cannot be told apart": lambda: Number(0, 1, scale=[1e-320]),
+    "a logarithm that rounding loses": lambda: Number(1e15, 1e15 + 1, scale="log"),
+    "octaves of known bounds": lambda: Number(1, 1.001, scale="octaves"),
+    "missing outside of the bounds": lambda: Number(0, 1, missing=-999),
     "no break points": lambda: Number(0, 9, scale=[]),
     "weight of nothing": lambda: Number(0, 1, weight=0),
     "weight above one": lambda: Number(0, 1, weight=1.5),

@@ -31,6 +31,7 @@ _HIDDEN, _HIDDEN_WIDTH = 0.8, 3.0
 _LEAST = 0.02  # of a typical variance: noise says less, or less than nothing
 _HALVINGS = 4  # of the distance from its mean of a point that left its cell
 _NEVER = 1e-12
+_ALIKE = 1e-12  # a spread below is nothing but rounding
 
 
 class Clouds(NamedTuple):
@@ -123,7 +124,10 @@ def _moved(
     if query.squares:
         told, of_told = (values[-k:] / (longer * divisor[:, 0]) for values in (answered.noisy, deviations))
         variances = _variances(told, of_told, measured, errors, sizes, variances, radii / np.sqrt(longer))
-        points = middle[cells] + (points - middle[cells]) * np.sqrt(variances / spread.sum(axis=1))[cells, None]
+        known = spread.sum(axis=1)
+        # Points that are all alike, as where a cell is one category of each column, cannot be drawn apart.
+        wider = np.sqrt(np.divide(variances, known, out=np.ones(k), where=known > _ALIKE))
+        points = middle[cells] + (points - middle[cells]) * wider[cells, None]
     for _ in range(_PASSES if drawn_anew else _LAST_PASSES):
         offsets = points - query.centers[cells]
         reach = np.abs(offsets).sum(axis=1) if query.norm == 1 else np.sqrt((offsets**2).sum(axis=1))

@@ -188,7 +188,9 @@ def drawn_to_ends(domain: Domain, points: Array, cells: Integers, means: Array, 
 
     In proportion to how far they are from it: none leaves the range, and those near the end crowd there as a spike.
     """
-    lowest, highest = domain.ends()
-    ends = np.where(shifts > 0.0, highest, np.where(shifts < 0.0, lowest, 0.0))
+    ends, own = (
+        np.where(by > 0.0, highest, np.where(by < 0.0, lowest, 0.0))
+        for by, (lowest, highest) in ((shifts, domain.ends_at(means)), (shifts[cells], domain.ends_at(points)))
+    )
     part = np.minimum(np.abs(shifts) / np.maximum(np.abs(ends - means), _SMALLEST_ROOM), 1.0)
-    return domain.clip(points + part[cells] * (ends[cells] - points))
+    return domain.clip(points + part[cells] * (own - points))
