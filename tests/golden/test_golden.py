@@ -122,7 +122,8 @@ def test_persons_v5():
     context = transcript.context
     assert (context.person, context.per_person, context.records_per_person) == ("patient", "sample", 2)
     assert context.sample_key == "00112233445566778899aabbccddeeff"
-    assert (str(context.unit), context.distance) == ("one person", 2**31)
+    assert (str(context.unit), context.distance) == ("one person, by column 'patient'", 2**31)
+    assert transcript.neighbours == transcript.privacy.neighbours == "add-remove-one-person"
     assert transcript.privacy.per_person == "at most 2 records of each person, chosen by a keyed hash"
     schema = context.domain.schema
     assert transcript.privacy.bounds["schema"] == schema.to_json()

@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -171,6 +172,38 @@ def test_a_line_is_another_unit_than_a_record(tmp_path, old):
     ran = CliRunner().invoke(app, ["ledger", "declare", str(old), "--records-per-person", "2", "--kind", "line"])
     assert ran.exit_code == 0, ran.stderr
     assert Ledger(old).unit == Unit(kind="line", records_per_person=2)
+
+
+def test_whom_one_column_names_is_not_whom_another_names(tmp_path):
+    table = {"a": X[:, 0], "patient": np.arange(60) // 4, "ward": np.arange(60) % 3}
+    terms = {"domain": Box([0], [1], columns=("a",)), "epsilon": "0.5"}
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=3)
+
+    def spend(person):
+        return release(KMeans(n_clusters=2, n_rounds=1), pd.DataFrame(table), ledger=ledger, person=person, **terms)
+
+    first = spend("patient")
+    spent = ledger.spent
+    with pytest.raises(LedgerUnitError, match="for one person, by column 'ward': persons that two columns name are"):
+        spend("ward")
+    with pytest.raises(LedgerUnitError, match="by column 'patient', and the release is for one record"):
+        spend(None)
+    assert ledger.spent == spent
+    assert Ledger(tmp_path / "l.db").unit == first.context.unit == Unit(kind="person", column="patient")
+    spend("patient")
+    assert ledger.spent == 2 * spent
+    other = Ledger.in_memory(epsilon=1)
+    assert str(other.declare(kind="line", person="ward")) == "one person by lines, by column 'ward'"
+    with pytest.raises(ParameterError):
+        Ledger.in_memory(epsilon=1).declare(kind="person", person="ward")
+
+
+def test_a_ledger_that_forgot_the_column_would_add_both_up(monkeypatch):
+    monkeypatch.setattr(Unit, "like", lambda ours, theirs: ours.kind == theirs.kind)
+    ledger = Ledger.in_memory(epsilon=1)
+    for column in ("patient", "ward"):
+        ledger.charge(pure("0.5"), purpose="x", unit=Unit(kind="person", column=column))
+    assert ledger.spent == 1
 
 
 def test_what_was_charged_can_be_charged_to_a_ledger_for_more_records():

@@ -302,8 +302,9 @@ def visited(x=VISITS, **terms):
 def test_a_person_is_the_unit_of_statement_and_ledger():
     ledger = Ledger.in_memory(epsilon=3)
     transcript = visited(ledger=ledger)
-    assert (transcript.context.per_person, str(ledger.unit)) == ("mean", "one person")
-    assert transcript.privacy.unit == "one person"
+    assert (transcript.context.per_person, str(ledger.unit)) == ("mean", transcript.privacy.unit)
+    assert transcript.privacy.unit.startswith("one person, by column '")
+    assert transcript.privacy.neighbours == "add-remove-one-person"
     assert transcript.to_json()["schema_version"] == 5
     assert Transcript.from_json(transcript.to_json()).to_json() == transcript.to_json()
     # A sample is priced for all that is kept: the ledger counts it once.

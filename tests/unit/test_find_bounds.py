@@ -207,7 +207,7 @@ def test_a_person_touches_one_bin():
     frame = pd.DataFrame({"who": ["a"] * 5000 + ["b"] * 20, "x": 5.0})
     answer = find_bounds(frame, ["x"], epsilon=1, person="who", noise="simulated", random_state=0)
     assert answer.not_found == ("x",)
-    assert answer.privacy.unit == "one person"
+    assert answer.privacy.unit == "one person, by column 'who'"
 
 
 # ---- within the budget of a fit ----

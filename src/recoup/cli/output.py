@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from recoup.inference.verdict import Verdict
     from recoup.mixed import Part
 
-_NEIGHBOURS = {"add-remove-one-record": "adding or removing", "replace-one-record": "replacing"}
+_NEIGHBOURS = {
+    "add-remove-one-record": "adding or removing",
+    "add-remove-one-person": "adding or removing",
+    "replace-one-record": "replacing",
+}
 _MOST_BOUNDS = 8  # in one sentence; a transcript has all of them
 # How a CSV was read, in few words; a report has more of them.
 _CSV = {"rfc4180": "CSV as RFC 4180", "lines": "CSV by lines, whatever their quotes"}

@@ -22,9 +22,10 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from recoup._files import appearing
+from recoup._validate import choice
 from recoup.errors import (
     BudgetExceededError,
     Call,
@@ -39,7 +40,7 @@ from recoup.privacy.gaussian import Accounting
 from recoup.privacy.ledger_file import Entry, File, Memory, fraction_text, read_state, transaction
 from recoup.privacy.ledger_rules import Budget, State
 from recoup.privacy.price import Amount, Price
-from recoup.privacy.statement import ONE_RECORD, Kind, Unit
+from recoup.privacy.statement import CSV_UNITS, ONE_RECORD, Kind, Unit
 
 
 @runtime_checkable
@@ -205,13 +206,15 @@ class Ledger:
         state = self._state()
         return state.budget.epsilon - state.spent
 
-    def declare(self, *, records_per_person: int = 1, kind: Kind = "record") -> Unit:
+    def declare(
+        self, *, records_per_person: int = 1, kind: Literal["record", "line"] = "record", person: str | None = None
+    ) -> Unit:
         """Say for whom the ledger counts, once: needed for a ledger that an earlier version made.
 
         Args:
             records_per_person: the smallest that any release charged so far had; all of them hold for it.
-            kind: "line" where CSV is read by lines, as earlier versions always did, and lines are not records; "person"
-                where a column of the table names persons.
+            kind: "line" where CSV is read by lines, as earlier versions always did, and lines are not records.
+            person: the column that names persons, where one does; they are counted instead.
 
         Returns:
             The unit.
@@ -225,7 +228,10 @@ class Ledger:
         >>> str(Ledger.in_memory(epsilon=1).declare(records_per_person=5))
         '5 records of one person'
         """
-        unit = Unit(kind=kind, records_per_person=records_per_person)
+        choice(kind, "kind", tuple(CSV_UNITS.values()))
+        persons: Kind = "person by lines" if kind == "line" else "person"
+        counted = kind if person is None else persons
+        unit = Unit(kind=counted, records_per_person=records_per_person, column=person)
         with transaction(self._store) as connection:
             state = read_state(connection, self._store.name)
             if state.unit is not None:

@@ -27,14 +27,14 @@ from recoup.errors import Call, LedgerError, LedgerFormatError, LedgerLockedErro
 from recoup.privacy.gaussian import Accounting
 from recoup.privacy.ledger_rules import Budget, State, Totals
 from recoup.privacy.price import MEASURES, Measure, Price
-from recoup.privacy.statement import Unit
+from recoup.privacy.statement import LONGEST_NAME, Unit
 from recoup.version import __version__
 
 VERSION: Final = 3
 _APPLICATION_ID: Final = 0x52434C44  # "RCLD", in the file's header
 _FRACTION: Final = re.compile(r"[0-9]{1,4000}/[0-9]{1,4000}")
 _IDENTIFIER: Final = re.compile(r"[0-9a-f]{32}")
-_LONGEST_UNIT: Final = 200  # characters
+_LONGEST_UNIT: Final = 200 + 12 * LONGEST_NAME  # characters, of which a letter can take twelve
 # The columns of version 1.
 _BUDGET: Final = "id, epsilon, delta, rho, time, library"
 _ENTRY: Final = "id, run, purpose, measure, amount, spent_after, pure_after, rho_after, n_zcdp_after, time, library"

@@ -165,16 +165,17 @@ class State(NamedTuple):
         if not isinstance(priced, Unit):
             raise ParameterError(f"unit is a {type(priced).__name__}: give a recoup.privacy.statement.Unit.")
         unit = self.unit or priced
-        if unit.kind != priced.kind:
+        if not unit.like(priced):
+            both = f"a {unit.kind} and a {priced.kind}"
+            both = both if unit.kind != priced.kind else "persons that two columns name"
             raise LedgerUnitError(
-                f"{name} counts what is lost by {unit}, and the release is for {priced}: a {unit.kind} and a "
-                f"{priced.kind} are not alike, and neither can be converted. Nothing was charged. Keep a ledger for "
-                "each (one that is made without ",
+                f"{name} counts what is lost by {unit}, and the release is for {priced}: {both} are not alike, "
+                "and neither can be converted. Nothing was charged. Keep a ledger for each (one that is made without ",
                 Argument("records_per_person"),
-                " takes the unit of its first release), or release as before, in the same dialect of CSV, and with or "
-                "without ",
+                " takes the unit of its first release), or release as before, in the same dialect of CSV, and with the "
+                "same ",
                 Argument("person"),
-                ".",
+                " or without one.",
             )
         if not unit.covers(priced):
             raise LedgerUnitError(

@@ -4,7 +4,8 @@ A price holds for tables that differ by what one person holds (`Unit`). Prices f
 must not be added. Upward they can be converted: whoever holds k times as many records is k steps away instead of one,
 and after k steps a pure epsilon is k epsilon, and a rho of zCDP is k**2 rho (Bun and Steinke 2016, Proposition 1.9). A
 delta needs no conversion of its own: the ledger makes it from the sum of rhos, which are of its own unit by then.
-Where a column of the table names persons, a price is for all that one of them holds, and is converted into no other.
+Where a column of the table names persons, a price is for all that one of them holds, and is converted into no other;
+whom another column names is somebody else.
 
 A statement reads as a dictionary, so that it is printed, indexed and written as JSON, and cannot be changed: its
 `privacy["epsilon"]` and `privacy.epsilon` are the same number. Several releases about the same people promise less
@@ -13,8 +14,9 @@ together than each alone; `together` says what.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from math import inf, isfinite
 from typing import Any, Final, Literal, NoReturn
@@ -37,13 +39,16 @@ CSV_MEANING: Final = {
 Kind = Literal["record", "line", "person", "person by lines"]
 PERSON_UNITS: Final[dict[str, Literal["person", "person by lines"]]] = {"rfc4180": "person", "lines": "person by lines"}
 _KINDS: Final[tuple[Kind, ...]] = (*CSV_UNITS.values(), *PERSON_UNITS.values())
+_BY_COLUMN: Final = ", by column "
+LONGEST_NAME: Final = 1000  # letters of the name of that column, which every ledger keeps
 PerPerson = Literal["mean", "sample"]
 PER_PERSON: Final = ("mean", "sample")
 _MEAN_OF: Final = "each person's records become one row, their mean"
 _SAMPLE_OF: Final = "at most {} of each person, chosen by a keyed hash"
 NEIGHBOURS: Final = "add-remove-one-record"
+PERSON_NEIGHBOURS: Final = "add-remove-one-person"
 REPLACED: Final = "replace-one-record"
-# Which tables are neighbours: what is released here is always the first, an imported claim may be of either.
+# Which tables are neighbours: what is released here is always of the first two, by its unit; a claim may be of these.
 IMPORTED_NEIGHBOURS: Final = (NEIGHBOURS, REPLACED)
 NOT_PRIVATE: Final = "NOT PRIVATE: simulated noise"
 IMPORTED: Final = "differential privacy is claimed by whoever made it, not verified by Recoup"
@@ -63,13 +68,15 @@ class Unit:
         kind: what a person holds is counted in records, or in lines of a CSV that is read by lines; or it is all that
             a column of persons says is theirs ("person", and "person by lines" of such a CSV).
         records_per_person: how many of them; 1 person.
+        column: which names the persons; none for records and lines.
 
-    >>> str(Unit()), str(Unit(kind="line", records_per_person=5)), str(Unit(kind="person"))
-    ('one record', '5 lines of one person', 'one person')
+    >>> str(Unit(kind="line", records_per_person=5)), str(Unit(kind="person", column="patient"))
+    ('5 lines of one person', "one person, by column 'patient'")
     """
 
     kind: Kind = "record"
     records_per_person: int = 1
+    column: str | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -81,6 +88,11 @@ class Unit:
             raise ParameterError(many, f": at most {_MOST_RECORDS} is supported.")
         if self.of_persons and self.records_per_person != 1:
             raise ParameterError("the unit of persons is one person, with all records.")
+        named = isinstance(self.column, str) and self.column != ""
+        if named != self.of_persons or not (named or self.column is None):
+            raise ParameterError("the unit of persons, and no other, has the name of the column that names them.")
+        if self.column is not None and len(self.column) > LONGEST_NAME:
+            raise ParameterError(f"the name of the column of persons has more than {LONGEST_NAME} letters: rename it.")
 
     @property
     def of_persons(self) -> bool:
@@ -89,21 +101,33 @@ class Unit:
 
     def __str__(self) -> str:
         some = self.records_per_person
-        return f"one {self.kind}" if some == 1 else f"{some} {self.kind}s of one person"
+        words = f"one {self.kind}" if some == 1 else f"{some} {self.kind}s of one person"
+        return words if self.column is None else f"{words}{_BY_COLUMN}{self.column!r}"
+
+    @property
+    def neighbours(self) -> str:
+        """Which tables are neighbours, of a release that is made here."""
+        return PERSON_NEIGHBOURS if self.of_persons else NEIGHBOURS
 
     @classmethod
     def from_words(cls, words: str) -> Unit:
         """Read back what `str` says of a unit."""
-        first, _, rest = words.partition(" ")
+        what, _, name = words.partition(_BY_COLUMN)
+        first, _, rest = what.partition(" ")
         kind: Kind = next((kind for kind in reversed(_KINDS) if rest.startswith(kind)), "record")
-        unit = cls(kind=kind, records_per_person=int(first.replace("one", "1")))
+        column = _quoted(name) if name else None
+        unit = cls(kind=kind, records_per_person=int(first.replace("one", "1")), column=column)
         if str(unit) != words:
             raise ParameterError("these are not the words for a unit.")
         return unit
 
+    def like(self, other: Unit) -> bool:
+        """Whether both are of the same kind, and persons those of the same column, so that prices can be compared."""
+        return (self.kind, self.column) == (other.kind, other.column)
+
     def covers(self, priced: Unit) -> bool:
         """Whether a price for another unit can be converted into one for this: upward only."""
-        return self.kind == priced.kind and self.records_per_person >= priced.records_per_person
+        return self.like(priced) and self.records_per_person >= priced.records_per_person
 
     def times(self, priced: Unit, measure: Measure) -> int:
         """How many times a price for another unit, which is covered, counts in this one."""
@@ -115,18 +139,28 @@ class Unit:
         return Price(measure=price.measure, amount=price.amount * self.times(priced, price.measure))
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value."""
-        return asdict(self)
+        """A JSON value; of records and lines as earlier versions wrote it."""
+        column = {} if self.column is None else {"column": self.column}
+        return {"kind": self.kind, "records_per_person": self.records_per_person} | column
 
     @classmethod
     def from_json(cls, value: object) -> Unit:
         """Read a unit back from its JSON value."""
-        if not isinstance(value, Mapping) or set(value) != {"kind", "records_per_person"}:
-            raise ParameterError('a unit has a "kind" and "records_per_person".')
+        if not isinstance(value, Mapping) or set(value) - {"column"} != {"kind", "records_per_person"}:
+            raise ParameterError('a unit has a "kind" and "records_per_person", and that of persons a "column".')
         return cls(**value)
 
 
 ONE_RECORD: Final = Unit()
+
+
+def _quoted(text: str) -> str | None:
+    """What stands in the quotes of Python; none if that is no text."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, str) else None
 
 
 def per_person_words(per_person: PerPerson, records_per_person: int) -> str:
@@ -244,10 +278,11 @@ class PrivacyStatement(dict[str, Any]):
             raise ValueError("other bounds")
         schema = value["bounds"].get("schema")
         declared = {} if schema is None else {"schema": Schema.from_json(schema).to_json()}
+        unit = Unit.from_words(str(value["unit"]))
         return cls(
             **numbers,
-            neighbours=_one_of(value["neighbours"], IMPORTED_NEIGHBOURS),
-            unit=str(Unit.from_words(str(value["unit"]))),
+            neighbours=_one_of(value["neighbours"], (unit.neighbours,) if unit.of_persons else IMPORTED_NEIGHBOURS),
+            unit=str(unit),
             # Files of earlier versions have none.
             csv_dialect=_one_of(value.get("csv_dialect"), (*CSV_UNITS, None)),
             bounds=ends | {"columns": None if columns is None else tuple(map(str, columns))} | declared,

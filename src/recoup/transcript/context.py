@@ -93,6 +93,7 @@ class Context:
         if not isinstance(self.person, str) or not self.person:
             kind = type(self.person).__name__
             raise ParameterError(Argument("person"), f" is the name of a column, not {kind}.", parameter="person")
+        object.__setattr__(self, "person", Unit(kind="person", column=self.person).column)
         object.__setattr__(self, "per_person", self.per_person or "mean")
         choice(self.per_person, "per_person", PER_PERSON)
         if self.per_person == "mean" and self.records_per_person != 1:
@@ -113,7 +114,7 @@ class Context:
         """Whose presence prices hide: a record, or all of one person; in CSV by lines, a line."""
         dialect = self.csv_dialect or "rfc4180"
         if self.person is not None:
-            return Unit(kind=PERSON_UNITS[dialect])
+            return Unit(kind=PERSON_UNITS[dialect], column=self.person)
         return Unit(kind=CSV_UNITS[dialect], records_per_person=self.records_per_person)
 
     @property

@@ -26,7 +26,7 @@ from recoup.errors import RecoupError, TranscriptError, TranscriptFormatError, T
 from recoup.mixed import Mixed, domain_from_json
 from recoup.privacy.gaussian import epsilon_of
 from recoup.privacy.price import rounded_up
-from recoup.privacy.statement import COUNTED, IMPORTED_NEIGHBOURS, NEIGHBOURS, NOT_COUNTED, STATEMENTS, PrivacyStatement
+from recoup.privacy.statement import COUNTED, IMPORTED_NEIGHBOURS, NOT_COUNTED, STATEMENTS, PrivacyStatement
 from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round, fraction_from_json, imported_round_from_json, round_from_json, round_to_json
@@ -70,7 +70,7 @@ class Transcript:
         simulated: true if the noise was simulated, so that nothing here is private.
         lost: shares of the budget that a crash spent without an answer.
         pending: the share of a round that was about to be answered when the file was written.
-        neighbours: which tables are neighbours; only a claim can be of another kind.
+        neighbours: which tables are neighbours: by the unit, where nothing else is claimed.
         payment: who pays for it; none where the file does not say.
         library_version: of Recoup, when it was written.
     """
@@ -81,9 +81,13 @@ class Transcript:
     simulated: bool
     lost: tuple[Fraction, ...] = ()
     pending: Fraction | None = None
-    neighbours: str = NEIGHBOURS
+    neighbours: str = ""
     payment: Payment | None = NO_LEDGER
     library_version: str = __version__
+
+    def __post_init__(self) -> None:
+        if not self.neighbours:
+            object.__setattr__(self, "neighbours", self.context.unit.neighbours)
 
     @property
     def imported(self) -> bool:
@@ -253,7 +257,7 @@ def _from_body(body: Mapping[str, Any]) -> Transcript:
     if context.per_person == "sample" and context.sample_key is None:
         raise TranscriptFormatError("the transcript does not say by which key records of a person were chosen.")
     imported = body["schema_version"] == IMPORTED_VERSION
-    possible = IMPORTED_NEIGHBOURS if imported else (NEIGHBOURS,)
+    possible = IMPORTED_NEIGHBOURS if imported else (context.unit.neighbours,)
     if body["neighbours"] not in possible or not isinstance(body["simulated"], bool):
         raise TranscriptFormatError("the transcript's neighbours or noise are of an unknown kind.")
     if not isinstance(body["algorithm"], dict) or not isinstance(body["library_version"], str):

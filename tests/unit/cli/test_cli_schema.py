@@ -66,7 +66,8 @@ def test_centres_are_printed_in_units_and_shares(files):
     for words in ("age (years)", "charges (EUR)", "lab missing", "%", " of 3)"):
         assert words in shown.stdout
     said = " ".join(shown.stderr.split())
-    assert "adding or removing one person (each person's records become one row, their mean; CSV as RFC 4180)" in said
+    whose = "one person, by column 'who' (each person's records become one row, their mean; CSV as RFC 4180)"
+    assert f"adding or removing {whose}" in said
     assert "charges 1 to 1,000,000 EUR on a log scale" in said
     assert "ward one of 3 values" in said
     assert CANARY not in shown.stdout + shown.stderr + (files / "out" / "transcript.json").read_text()
@@ -82,7 +83,7 @@ def test_json_has_all_shares(files):
     shares = np.array(value["centers"])[:, 5:9]
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     assert value["units"] == {"age": "years", "charges": "EUR"}
-    assert value["privacy"]["unit"] == "one person"
+    assert value["privacy"]["unit"] == "one person, by column 'who'"
 
 
 def test_a_sample_and_a_ledger_of_persons(files):
@@ -92,14 +93,14 @@ def test_a_sample_and_a_ledger_of_persons(files):
     context = Transcript.load(files / "out" / "transcript.json").context
     assert (context.person, context.per_person, context.records_per_person) == ("who", "sample", 2)
     ledger = Ledger(files / "budget.db")
-    assert (str(ledger.unit), 99 < ledger.spent <= 100) == ("one person", True)
+    assert (str(ledger.unit), 99 < ledger.spent <= 100) == ("one person, by column 'who'", True)
     refused = clustered(files, "--ledger", files / "budget.db", person=None)
     assert refused.exit_code == 5
     assert "a person and a record are not alike" in refused.stderr
     declared = run("ledger", "create", files / "other.db", "--epsilon", 1)
     assert declared.exit_code == 0
-    assert run("ledger", "declare", files / "other.db", "--records-per-person", 1, "--kind", "person").exit_code == 0
-    assert str(Ledger(files / "other.db").unit) == "one person"
+    assert run("ledger", "declare", files / "other.db", "--records-per-person", 1, "--person", "who").exit_code == 0
+    assert Ledger(files / "other.db").unit == ledger.unit
 
 
 def test_a_config_file_knows_persons_and_schemas(files):

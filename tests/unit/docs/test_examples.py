@@ -62,7 +62,7 @@ def test_hospital(tmp_path, monkeypatch, capsys):
     assert "Kinds of patients" in page
     assert "ward=geriatrics" in page
     assert "P00001" not in page + said  # nor any other patient
-    assert "Promised to: one person. Spent: epsilon 1 of 3." in said
+    assert "Promised to: one person, by column 'patient_id'. Spent: epsilon 1 of 3." in said
     assert Transcript.load(tmp_path / "out/transcript.json").context.person == "patient_id"
 
 

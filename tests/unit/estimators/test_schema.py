@@ -56,7 +56,7 @@ def test_every_estimator_takes_a_schema_and_persons(name, persons):
     label = ["sick"] if name == "logistic" else []
     model = clone(ESTIMATORS[name]).set_params(**persons).fit(TABLE, *label)
     assert (model.n_features_in_, list(model.feature_names_in_)) == (5, list(SCHEMA))
-    assert model.privacy_.unit == ("one person" if persons else "one record")
+    assert model.privacy_.unit.startswith("one person, by column " if persons else "one record")
     assert model.transcript_.context.domain.columns == (*COLUMNS, *label)
     learnt = {"kmeans": "cluster_centers_", "mixture": "means_", "components": "components_", "logistic": "coef_"}
     assert getattr(model, learnt[name]).shape[1] == len(COLUMNS)
@@ -123,7 +123,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_spent(terms, words):
 def test_rivals_have_persons_too(algorithm):
     bounds = {"age": (0, 110), "charges": (1, 1e6)}
     model = recoup.PrivateKMeans(2, 1, bounds, algorithm=algorithm, person="who").fit(TABLE)
-    assert model.privacy_.unit == "one person"
+    assert model.privacy_.unit.startswith("one person, by column ")
     assert model.privacy_.per_person == "each person's records become one row, their mean"
 
 

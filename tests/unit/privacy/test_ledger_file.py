@@ -22,10 +22,10 @@ from recoup.errors import (
 )
 from recoup.privacy.gaussian import epsilon_of
 from recoup.privacy.ledger import Ledger
-from recoup.privacy.ledger_file import _own_tables, _raise_typed, _read_unit, read_fraction
+from recoup.privacy.ledger_file import _LONGEST_UNIT, _own_tables, _raise_typed, _read_unit, read_fraction
 from recoup.privacy.ledger_rules import bounded
 from recoup.privacy.price import Price
-from recoup.privacy.statement import ONE_RECORD
+from recoup.privacy.statement import ONE_RECORD, Unit
 
 DELTA = Fraction(1, 10**6)
 
@@ -100,11 +100,12 @@ IMPOSSIBLE = [
     """UPDATE budget SET unit = CAST('{"kind": "record", "records_per_person": 1}' AS BLOB)""",
     """UPDATE budget SET unit = '{"kind": "record"}'""",
     """UPDATE budget SET unit = '{"kind": "people", "records_per_person": 1}'""",
-    """UPDATE budget SET unit = '{"kind": "person", "records_per_person": 2}'""",
+    """UPDATE budget SET unit = '{"kind": "person", "records_per_person": 1}'""",
+    """UPDATE budget SET unit = '{"kind": "person", "records_per_person": 2, "column": "who"}'""",
     """UPDATE budget SET unit = '{"kind": "record", "records_per_person": 0}'""",
     """UPDATE budget SET unit = '{"kind": "record", "records_per_person": true}'""",
     """UPDATE budget SET unit = '{"kind": "record", "records_per_person": 1048577}'""",
-    f"""UPDATE budget SET unit = '{" " * 200}{{"kind": "record", "records_per_person": 1}}'""",
+    f"""UPDATE budget SET unit = '{" " * _LONGEST_UNIT}{{"kind": "record", "records_per_person": 1}}'""",
 ]
 
 
@@ -457,6 +458,12 @@ def test_days_are_those_of_the_run_and_of_today_for_what_has_no_run(path: Path) 
 
 def test_a_unit_is_read_up_to_a_length(path: Path) -> None:
     unit = '{"kind": "record", "records_per_person": 5}'
-    assert _read_unit(unit.ljust(200), "l.db").records_per_person == 5
+    assert _read_unit(unit.ljust(_LONGEST_UNIT), "l.db").records_per_person == 5
     with pytest.raises(LedgerFormatError, match="counts for a unit that is not known"):
-        _read_unit(unit.ljust(201), "l.db")
+        _read_unit(unit.ljust(_LONGEST_UNIT + 1), "l.db")
+
+
+def test_the_longest_name_of_a_column_of_persons_is_kept(path: Path) -> None:
+    unit = Unit(kind="person", column="\U0001f600" * 1000)
+    Ledger.create(path, epsilon=1).charge(pure("0.5"), purpose="x", unit=unit)
+    assert Ledger(path).unit == unit == Ledger(path).entries()[0].unit

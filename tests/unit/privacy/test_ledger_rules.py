@@ -9,7 +9,13 @@ from recoup.errors import LedgerUnitError, ParameterError
 from recoup.privacy.ledger_rules import Budget, State
 from recoup.privacy.statement import ONE_RECORD, Unit
 
-KINDS = ("record", "line", "person", "person by lines")
+UNITS = (
+    Unit(),
+    Unit(kind="line"),
+    Unit(kind="person", column="who"),
+    Unit(kind="person", column="ward"),
+    Unit(kind="person by lines", column="who"),
+)
 EMPTY = State(Budget.of(1, 0, "gaussian"), identifier="0" * 32)
 
 
@@ -20,16 +26,17 @@ def test_the_first_charge_gives_the_unit():
     assert after.charged([pure("1/8")], ONE_RECORD, "It").totals.pure == Fraction(7, 8)
 
 
-@pytest.mark.parametrize("counted", KINDS)
-@pytest.mark.parametrize("priced", KINDS)
+@pytest.mark.parametrize("counted", UNITS, ids=str)
+@pytest.mark.parametrize("priced", UNITS, ids=str)
 def test_records_lines_and_persons_are_not_alike(counted, priced):
-    ledger = EMPTY._replace(unit=Unit(kind=counted))
+    ledger = EMPTY._replace(unit=counted)
     if counted == priced:
-        assert ledger.charged([pure("1/4")], Unit(kind=priced), "It").totals.pure == Fraction(1, 4)
+        assert ledger.charged([pure("1/4")], priced, "It").totals.pure == Fraction(1, 4)
         return
-    words = f"a {counted} and a {priced} are not alike, and neither can be converted"
-    with pytest.raises(LedgerUnitError, match=words):
-        ledger.charged([pure("1/4")], Unit(kind=priced), "It")
+    alike = counted.kind == priced.kind
+    both = "persons that two columns name" if alike else f"a {counted.kind} and a {priced.kind}"
+    with pytest.raises(LedgerUnitError, match=f"{priced}: {both} are not alike, and neither can be converted"):
+        ledger.charged([pure("1/4")], priced, "It")
 
 
 def test_a_person_with_more_records_is_refused():

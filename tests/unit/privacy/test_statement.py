@@ -197,18 +197,21 @@ def test_who_counts_a_release_is_not_said_of_several():
     assert "counted" not in PrivacyStatement.together([counted, counted])
 
 
+OF_PERSONS = {"unit": "one person, by column 'who'", "neighbours": "add-remove-one-person"}
 PERSONS = [
-    ("one person", "each person's records become one row, their mean"),
-    ("one person", "at most 1 record of each person, chosen by a keyed hash"),
-    ("one person by lines", "at most 7 records of each person, chosen by a keyed hash"),
+    ("one person, by column 'who'", "each person's records become one row, their mean"),
+    ("one person, by column 'who'", "at most 1 record of each person, chosen by a keyed hash"),
+    ("one person by lines, by column 'who'", "at most 7 records of each person, chosen by a keyed hash"),
 ]
 
 
 @pytest.mark.parametrize(("unit", "words"), PERSONS)
 def test_persons_are_told_and_read_back(unit, words):
-    privacy = statement(unit=unit, per_person=words)
+    privacy = statement(unit=unit, per_person=words, neighbours="add-remove-one-person")
     assert list(privacy)[-1] == "per_person"
     assert PrivacyStatement.from_json(json.loads(json.dumps(privacy))) == privacy
+    with pytest.raises(ValueError, match="another word"):
+        PrivacyStatement.from_json(dict(privacy) | {"neighbours": "add-remove-one-record"})
     assert Unit.from_words(unit).of_persons
     assert str(Unit.from_json(Unit.from_words(unit).to_json())) == unit
 
@@ -216,20 +219,59 @@ def test_persons_are_told_and_read_back(unit, words):
 @pytest.mark.parametrize("words", ["their mean", "at most two records", "at most 2 record of each person", 3])
 def test_other_words_of_persons_are_refused(words):
     with pytest.raises((ValueError, AttributeError)):
-        PrivacyStatement.from_json(statement(unit="one person", per_person=words))
+        PrivacyStatement.from_json(statement(**OF_PERSONS, per_person=words))
 
 
 def test_a_person_is_one_whatever_they_hold():
     with pytest.raises(ParameterError, match="one person"):
-        Unit(kind="person", records_per_person=2)
+        Unit(kind="person", records_per_person=2, column="who")
     with pytest.raises(ParameterError):
         Unit.from_words("2 persons of one person")
-    assert not Unit(kind="person").covers(Unit())
-    assert not Unit(records_per_person=5).covers(Unit(kind="person"))
+    who = Unit(kind="person", column="who")
+    assert not who.covers(Unit())
+    assert not Unit(records_per_person=5).covers(who)
+
+
+def test_persons_are_those_of_one_column():
+    who = Unit(kind="person", column="who")
+    assert who.covers(Unit(kind="person", column="who"))
+    assert not who.covers(Unit(kind="person", column="ward"))
+    assert not who.covers(Unit(kind="person by lines", column="who"))
+    other = {**OF_PERSONS, "unit": "one person, by column 'ward'"}
+    assert PrivacyStatement.together([statement(**OF_PERSONS)] * 2).unit == str(who)
+    with pytest.raises(ParameterError, match="do not add up"):
+        PrivacyStatement.together([statement(**OF_PERSONS), statement(**other)])
+
+
+@pytest.mark.parametrize(
+    "name", ["who", "it's", 'a "b"', "a, by column 'b'", "\x1b[2J\n", "größe", "\ud800", "\\", "n" * 1000]
+)
+def test_any_name_of_a_column_is_told_and_read_back(name):
+    unit = Unit(kind="person", column=name)
+    assert Unit.from_words(str(unit)) == unit == Unit.from_json(json.loads(json.dumps(unit.to_json())))
+    assert str(unit).isprintable()
+
+
+@pytest.mark.parametrize("column", ["", None, 3, "n" * 1001])
+def test_persons_without_the_name_of_a_column_are_refused(column):
+    with pytest.raises(ParameterError, match="the column"):
+        Unit(kind="person", column=column)
+    with pytest.raises(ParameterError, match="the column"):
+        Unit(kind="record", column=column or "who")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["who", "'who", "3", "['who']", "'wh' 'o'", '"who"', "'who' ", "(" * 10_000, "''", "'\\x77ho'", "None"],
+    ids=lambda words: words[:10],
+)
+def test_other_words_for_a_column_are_refused(words):
+    with pytest.raises(ParameterError):
+        Unit.from_words(f"one person, by column {words}")
 
 
 def test_what_became_of_persons_is_told_of_several_only_if_alike():
-    mean, sample = (statement(unit="one person", per_person=words) for _, words in PERSONS[:2])
+    mean, sample = (statement(**OF_PERSONS, per_person=words) for _, words in PERSONS[:2])
     assert PrivacyStatement.together([mean, mean]).per_person == mean.per_person
     assert PrivacyStatement.together([mean, sample]).per_person is None
 

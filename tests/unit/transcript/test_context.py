@@ -92,11 +92,12 @@ KEY = "0123456789abcdef" * 2
 
 def test_persons_are_the_unit_and_a_sample_is_priced_for_all_that_is_kept():
     mean = Context(domain=BOX, epsilon=1, person="who")
-    assert (mean.per_person, str(mean.unit), mean.distance) == ("mean", "one person", mean.sensitivity)
+    assert (mean.per_person, str(mean.unit), mean.distance) == ("mean", "one person, by column 'who'", mean.sensitivity)
     kept = Context(domain=BOX, epsilon=1, person="who", per_person="sample", records_per_person=3, sample_key=KEY)
-    assert (str(kept.unit), kept.distance) == ("one person", 3 * kept.sensitivity)
+    assert (kept.unit, kept.distance) == (mean.unit, 3 * kept.sensitivity)
     assert kept.per_person_words == "at most 3 records of each person, chosen by a keyed hash"
-    assert str(Context(domain=BOX, epsilon=1, person="who", csv_dialect="lines").unit) == "one person by lines"
+    by_lines = Context(domain=BOX, epsilon=1, person="who", csv_dialect="lines")
+    assert str(by_lines.unit) == "one person by lines, by column 'who'"
 
 
 def test_persons_are_in_the_terms_where_there_are_such():

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Make a privacy budget, see what was spent, export it.", no_args_is_help=True)
 
 
-UnitKind = StrEnum("UnitKind", ["record", "line", "person"])
+UnitKind = StrEnum("UnitKind", ["record", "line"])
 AccountingName = StrEnum("AccountingName", ["gaussian", "zcdp"])
 _FOR_WHOM = "For whom it counts: how many records one person may hold. By default as the first release."
 _SMALLEST = "How many records one person may hold: the smallest that any release charged so far had."
 _PRINTED = "Print it on standard output, also when it is written."
 _ACCOUNTING = "In what charges are added up if there is a delta: gaussian is exact for Gaussian noise."
-_KIND = "What is counted: line where CSV is read by lines that are not records; person where a column names persons."
+_KIND = "What is counted: line where CSV is read by lines that are not records."
+_PERSON = "The column that names persons, where one does: they are counted instead."
 LedgerFile = Annotated[Path, typer.Argument(help="The ledger's file.", metavar="PATH")]
 
 
@@ -62,6 +63,7 @@ def declare(
     path: LedgerFile,
     records_per_person: Annotated[int, typer.Option(help=_SMALLEST)],
     kind: Annotated[UnitKind, typer.Option(help=_KIND)] = UnitKind.record,
+    person: Annotated[str | None, typer.Option(help=_PERSON, metavar="COLUMN")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say, once, for whom a ledger counts that an earlier version made.
@@ -69,7 +71,7 @@ def declare(
     Example: recoup ledger declare budget.db --records-per-person 1
     """
     ledger = _existing(path)
-    ledger.declare(records_per_person=records_per_person, kind=cast(Any, kind.value))
+    ledger.declare(records_per_person=records_per_person, kind=cast(Any, kind.value), person=person)
     _show(ledger, as_json)
 
 
