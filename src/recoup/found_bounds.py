@@ -22,7 +22,15 @@ from recoup.curator.source import csv_dialect_of, open_source
 from recoup.curator.tables.open import open_table
 from recoup.domain import Domain
 from recoup.driver import law_of, release
-from recoup.errors import Argument, BoundsError, CostlyTerms, DataError, MissingBoundsError, TranscriptError
+from recoup.errors import (
+    Argument,
+    BoundsError,
+    ContinuationError,
+    CostlyTerms,
+    DataError,
+    MissingBoundsError,
+    TranscriptError,
+)
 from recoup.mixed import Mixed
 from recoup.octaves import END
 from recoup.privacy.gaussian import amount_of
@@ -246,11 +254,9 @@ def find_within(bounds: Any, X: object, fit: Fit, path: str | os.PathLike[str] |
     # One kind of noise is cheaper than two.
     law: Law = "laplace" if is_rival else law_of(fit.algorithm, fit.records, delta, ledger)
     share = share_for(fit.features.n_declared if sought is None else len(sought))
-    if not resume:
-        if path is not None and os.path.exists(path):
-            raise TranscriptError(
-                f"{path} exists. Continue it with ", Argument("resume", "True"), ", or choose another."
-            )
+    beside = None if path is None else Path(path).with_suffix(".bounds.json")
+    if not (resume and beside is not None and beside.exists()):
+        _check_new(path, beside, resume)
         _check_fit(fit, law, terms | {"epsilon": epsilon, "delta": delta}, share)
     same = {name: terms[name] for name in ("person", "csv_dialect", "noise")}
     found = find_bounds(
@@ -263,7 +269,7 @@ def find_within(bounds: Any, X: object, fit: Fit, path: str | os.PathLike[str] |
         ledger=ledger,
         mechanism=law,
         random_state=stream(entropy_of(terms["random_state"]), 4),
-        path=None if path is None else Path(path).with_suffix(".bounds.json"),
+        path=beside,
         resume=resume,
         **same,
     )
@@ -275,6 +281,18 @@ def find_within(bounds: Any, X: object, fit: Fit, path: str | os.PathLike[str] |
     else:
         known = tuple([getattr(column, end) for column in found.values()] for end in ("low", "high"))
     return Part(found, known, epsilon * (1 - share), delta * (1 - share))
+
+
+def _check_new(path: str | os.PathLike[str] | None, beside: Path | None, resume: bool) -> None:
+    """Refuse the transcript of a fit that was begun, where its bounds would be paid for anew."""
+    if path is None or not os.path.exists(path):
+        return
+    if resume:
+        raise ContinuationError(
+            f"{path} exists, and {beside}, the transcript of its bounds, does not: other bounds would be found, and "
+            "paid for again. Nothing was charged. Bring it back, or begin a new fit with another path."
+        )
+    raise TranscriptError(f"{path} exists. Continue it with ", Argument("resume", "True"), ", or choose another.")
 
 
 def _check_fit(fit: Fit, law: Law, terms: Mapping[str, Any], share: Fraction) -> None:

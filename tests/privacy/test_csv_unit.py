@@ -100,7 +100,8 @@ def test_commands_and_config_files_declare_it(dialect: str, tmp_path: Path, monk
             answer = CliRunner().invoke(app, words)
             assert answer.exit_code == 0, answer.stderr
             assert json.loads(answer.stdout)["privacy"]["csv_dialect"] == dialect
-            assert f"for adding or removing {UNITS[dialect]} ({dialect}: a {UNITS[dialect][4:]}" in answer.stderr
+            said = {"rfc4180": "CSV as RFC 4180", "lines": "CSV by lines"}[dialect]
+            assert f"for adding or removing {UNITS[dialect]} ({said}" in answer.stderr
             Path("1.json").unlink(missing_ok=True)
 
 

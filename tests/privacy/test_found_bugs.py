@@ -136,9 +136,12 @@ def test_the_width_of_a_list_is_never_learnt_from_its_rows(rows):
 
 def test_a_list_is_labelled_row_by_row():
     model = recoup.PrivateKMeans(2, epsilon=1, bounds=([0, 0], [1, 1])).fit([[0.1, 0.2], [0.8, 0.9]])
-    labels = model.predict([[0.1, 0.2], [1.0], None, [0.8, 0.9]])
-    assert len(labels) == 4
-    assert (labels == -1).tolist() == [False, True, True, False]
+    labels = model.predict([[0.1, 0.2], [1.0, None], [0.8, 0.9]])
+    assert (labels == -1).tolist() == [False, True, False]
+    # What is no row of the declared length would shift all labels after it, were it left out.
+    for slip in ([1.0], None, [0.1, 0.2, 0.3]):
+        with pytest.raises(DataError, match="expecting 2 features"):
+            model.predict([[0.1, 0.2], slip, [0.8, 0.9]])
 
 
 def test_a_file_with_two_names_is_counted_once(tmp_path):

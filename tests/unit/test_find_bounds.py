@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import re
 import warnings
 from fractions import Fraction
 
@@ -15,7 +16,14 @@ import recoup
 from recoup.algorithms import bounds
 from recoup.algorithms.bounds import FALSE_ALARM, FindBounds, _Noise, ranges_of
 from recoup.cli.app import app
-from recoup.errors import BudgetExceededError, ColumnTypeError, DataError, MissingBoundsError, TranscriptError
+from recoup.errors import (
+    BudgetExceededError,
+    ColumnTypeError,
+    ContinuationError,
+    DataError,
+    MissingBoundsError,
+    TranscriptError,
+)
 from recoup.found_bounds import FoundBounds, find_bounds, share_for
 from recoup.octaves import END, N_BINS, N_PLACES, edges_of, place_of, value_at
 from recoup.schema import Category, Schema
@@ -293,6 +301,26 @@ REFUSED = {
     "means of several": ({"person": "c", "records_per_person": 2}, {}, "one row"),
     "too many cells": ({"n_clusters": 10**8}, {}, "at most"),
     "an epsilon that is too small": ({"epsilon": "1e-200"}, {}, "."),
+    "a domain with bounds": (
+        {"domain": recoup.Box([0, 0], [1, 1])},
+        {},
+        "which has bounds of its own",
+    ),
+    "another domain": ({"domain": "other"}, {}, "domain='other'"),
+    "a ball of categories": (
+        {"bounds": {"a": "private", "c": Category(["u", "v"])}, "domain": "l1"},
+        {},
+        "a schema makes a domain",
+    ),
+    "no path to resume": ({}, {"resume": True}, "resume=True needs the path"),
+    "bounds that are gone": ({}, {"transcript_path": "old.json", "resume": True}, r"old\.bounds\.json.* does not"),
+    "bounds that are there": ({}, {"transcript_path": "found.json"}, r"found\.bounds\.json exists"),
+    "too many cells, to be resumed": (
+        {"n_clusters": 10**8},
+        {"transcript_path": "new.json", "resume": True},
+        "at most",
+    ),
+    "other noise": ({"noise": "little"}, {}, "noise"),
 }
 
 
@@ -301,13 +329,14 @@ def test_what_is_known_to_keep_a_fit_from_being_made_costs_nothing(tmp_path, wha
     parameters, given, words = REFUSED[what]
     frame = pd.DataFrame({"a": np.arange(100.0), "b": 1.0, "c": "u"})
     ledger = recoup.Ledger.in_memory(epsilon=1, delta=1e-6)
-    (tmp_path / "old.json").write_text("{}")
+    for name in ("old.json", "found.bounds.json"):
+        (tmp_path / name).write_text("{}")
     model = recoup.PrivateKMeans(2, epsilon=1, bounds={"a": "private", "b": (0, 1)}, ledger=ledger)
     given = {name: tmp_path / value if name == "transcript_path" else value for name, value in given.items()}
     with pytest.raises(recoup.errors.RecoupError, match=words):
         model.set_params(**parameters).fit(frame, **given)
     assert ledger.entries() == ()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["old.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["found.bounds.json", "old.json"]
 
 
 @pytest.mark.parametrize(
@@ -370,6 +399,35 @@ def test_an_interrupted_fit_goes_on_with_the_bounds_that_were_paid_for(tmp_path)
     model.fit(x, transcript_path=path, resume=True)
     assert model.bounds_ == paid
     assert ledger.spent <= 1
+    spent = ledger.spent
+    (tmp_path / "t.bounds.json").unlink()
+    with pytest.raises(ContinuationError, match="Nothing was charged"):
+        model.fit(x, transcript_path=path, resume=True)
+    assert ledger.spent == spent
+
+
+@pytest.mark.parametrize("algorithm", ["adaptive", "privgene"])
+def test_the_report_promises_what_bounds_and_fit_cost_together(tmp_path, algorithm):
+    ledger, x = recoup.Ledger.in_memory(epsilon=2), RNG.uniform(20, 100, (2000, 2))
+    model = recoup.PrivateKMeans(2, epsilon=1, bounds="private", algorithm=algorithm, ledger=ledger).fit(x)
+    assert (model.privacy_.epsilon, model.privacy_.counted) == (1, "by a ledger")
+
+    def page():
+        model.report(tmp_path / "r.html", intervals=False)
+        return " ".join(re.sub("<[^>]*>", " ", (tmp_path / "r.html").read_text()).split())
+
+    said, cost = page(), "another release of the same records, for epsilon = 0.1: the promise is that of both"
+    assert f"Bounds of 2 columns were found by {cost}" in said
+    assert "epsilon 1 the privacy budget of 2 releases together" in said
+    assert "Those bounds below that no release found were declared" in said
+    if algorithm == "adaptive":
+        assert "Of epsilon = 0.9, all was spent, round after round. Before that, another release found" in said
+        assert "not of the one that found its bounds" in said
+    # Of a later fit with declared bounds nothing of that is told.
+    said = (model.set_params(bounds=(0, 100), ledger=None).fit(x), page())[1]
+    assert not hasattr(model, "bounds_")
+    assert "another release" not in said
+    assert "epsilon 1 the privacy budget of this release" in said
 
 
 # ---- the command ----

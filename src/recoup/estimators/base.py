@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -152,6 +153,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if is_private(self.bounds):
             return self._fit_found(X, y, transcript_path, resume, on_round)
         released = self._release(X, y, path=transcript_path, resume=resume, on_round=on_round)
+        self.__dict__.pop("bounds_", None)  # of an earlier fit
         if released is not None:
             self._read(*released)
         return self
@@ -160,6 +162,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Find bounds with a part of the budget, then fit a copy with the rest, and take over what it learnt."""
         # Whatever is wrong is refused before anything is spent.
         check_on_round(on_round)
+        domain = getattr(self, "domain", None)
+        if isinstance(domain, Domain):
+            has_its_own = f" is a {type(domain).__name__}, which has bounds of its own: leave it out, or "
+            raise ParameterError(Argument("domain"), has_its_own, Argument("bounds"), ".", parameter="domain")
         copy = clone(self).set_params(bounds=stand_ins(self.bounds, X))
         part = find_within(self.bounds, X, copy._prepared(X, y, path=path, resume=resume), path, resume)
         copy.set_params(bounds=part.bounds, epsilon=part.epsilon, delta=part.delta)
@@ -170,7 +176,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         given = self.get_params(deep=False)
         for name in vars(copy).keys() - given.keys():
             setattr(self, name, getattr(copy, name))
-        self.bounds_, self.privacy_ = part.found, PrivacyStatement.together([copy.privacy_, part.found.privacy])
+        both = PrivacyStatement.together([copy.privacy_, part.found.privacy])
+        # Whatever pays for one of them pays for the other.
+        self.bounds_, self.privacy_ = part.found, replace(both, counted=copy.privacy_.counted)
         return self
 
     def _release(self, X: Any, y: Any = None, **saved: Any) -> tuple[Transcript, Algorithm] | None:
@@ -213,13 +221,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         from recoup.report.write import model_content, write_page, write_report
 
         check_is_fitted(self)
+        bounds = getattr(self, "bounds_", None)
+        told: dict[str, Any] = {"title": title, "found": None if bounds is None else bounds.privacy}
         if self.transcript_ is None:  # of a rival, which released centres alone
-            content = model_content(self.privacy_, self.cluster_centers_, algorithm=self.algorithm, title=title)
+            content = model_content(self.privacy_, self.cluster_centers_, algorithm=self.algorithm, **told)
             return write_page(path, content)
         # What was fitted is what this seed gives.
         answer, seed = refit(self.transcript_, self.inferred_, random_state=self._seed), self._seed
         asked = level if intervals else None
-        write_report(path, self.transcript_, answer, self.inferred_, level=asked, title=title, seed=seed, exact=True)
+        write_report(path, self.transcript_, answer, self.inferred_, level=asked, seed=seed, exact=True, **told)
 
     # ---- from parameters to a release ----
 
@@ -322,6 +332,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(X, list | tuple):
             # Nothing is hidden from whoever asks about given records, so a slip is told; `fit` reads it as missing.
             widths = {None if cells is None else len(cells) for cells in map(cells_of, X)}
+            if widths == {None} and not all(row is None for row in X):
+                raise DataError("X is one row; give a list of rows.")
             if other := widths - {domain.n_declared}:
                 found = "that is none" if None in other else f"of {min(other)} features"  # type: ignore[type-var]
                 raise DataError(f"X has a row {found}, but {expecting}: give a list of rows of that length.")

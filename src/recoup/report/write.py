@@ -22,6 +22,7 @@ from recoup.errors import ParameterError
 from recoup.inference.evidence import privacy_of
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import judge
+from recoup.privacy.statement import PrivacyStatement
 from recoup.queries.base import Array
 from recoup.report.html import Markup, count, counted, element, folded, heading, join, section, template_file, terms
 from recoup.report.sections import Json, answer, clusters, fit, picture, privacy
@@ -61,6 +62,7 @@ def write_report(
     title: str | None = None,
     seed: int = 0,
     exact: bool = False,
+    found: PrivacyStatement | None = None,
 ) -> Json:
     """Write the report of a result as one HTML file.
 
@@ -73,6 +75,7 @@ def write_report(
         title: of the page.
         seed: of the report's own randomness, which costs no privacy.
         exact: whether the centres came from the transcript by this seed too.
+        found: what another release of the same records promised, which found the bounds; none if they were declared.
 
     Returns:
         What the page says, as `recoup report --json` prints it, and its picture's data.
@@ -90,7 +93,8 @@ def write_report(
     '2 private clusters in 2 columns'
     """
     check_title(title)
-    content = report_content(transcript, centers, inferred, level=level, title=title, seed=seed, exact=exact)
+    given: dict[str, Any] = {"level": level, "title": title, "seed": seed, "exact": exact, "found": found}
+    content = report_content(transcript, centers, inferred, **given)
     write_page(path, content)
     return content
 
@@ -121,6 +125,7 @@ def report_content(
     title: str | None = None,
     seed: int = 0,
     exact: bool = False,
+    found: PrivacyStatement | None = None,
 ) -> Json:
     """What the report says about a result, as JSON; the arguments are those of `write_report`.
 
@@ -141,9 +146,10 @@ def report_content(
             f"the inferred data has {inferred.points.shape[1]} columns and the transcript {n_columns}: they do "
             "not belong together."
         )
-    spending = privacy.budget_content(transcript, inferred)
+    spending = privacy.budget_content(transcript, inferred, found)
     statement, n_records = privacy_of(transcript, inferred), transcript.context.n_records
-    promise = privacy.content(statement, n_records=n_records, budget=spending, clusters=clustered)
+    statement = statement if found is None else PrivacyStatement.together([statement, found])
+    promise = privacy.content(statement, n_records=n_records, budget=spending, clusters=clustered, found=found)
     kind, method = str(transcript.algorithm.get("type")), "none" if inferred is None else inferred.method
     summary: Json = {
         "n_clusters": None,
@@ -175,14 +181,24 @@ def report_content(
     records = None if judged.records is None else judged.records.to_json()
     about["fit"] = fit.content(transcript, data)
     again: Json = {"joint": spending["n_others"] > 0, "answer": variable, "level": level, "seed": seed, "exact": exact}
-    about["reproduce"] = _reproduce(transcript, method, **again)
+    about["reproduce"] = _reproduce(transcript, method, **again, found=found is not None)
     verdict = judged.to_json() | {"records": records, "rests_on": judged.rests_on}
     return _page(title, promise, summary, has_label, verdict=verdict, budget=spending, **about)
 
 
-def model_content(statement: Mapping[str, Any], fitted: Array, *, algorithm: str, title: str | None = None) -> Json:
-    """What can be said where only centres were released: the keys of `report_content`, most of them none."""
-    promise = privacy.content(statement)
+def model_content(
+    statement: Mapping[str, Any],
+    fitted: Array,
+    *,
+    algorithm: str,
+    title: str | None = None,
+    found: PrivacyStatement | None = None,
+) -> Json:
+    """What can be said where only centres were released: the keys of `report_content`, most of them none.
+
+    The statement is that of all releases, the one that found the bounds among them.
+    """
+    promise = privacy.content(statement, found=found)
     bounds = promise["bounds"]
     summary: Json = dict.fromkeys(("n_records", "n_rounds"))
     summary |= {"n_clusters": len(fitted), "n_columns": len(bounds), "counted": "records"}
@@ -210,7 +226,15 @@ def without_picture(content: Mapping[str, Any]) -> Json:
 
 
 def _reproduce(
-    transcript: Transcript, method: str, *, joint: bool, answer: str | None, level: float | None, seed: int, exact: bool
+    transcript: Transcript,
+    method: str,
+    *,
+    joint: bool,
+    answer: str | None,
+    level: float | None,
+    seed: int,
+    exact: bool,
+    found: bool,
 ) -> Json:
     """Versions, the transcript's checksum, and the lines that make the page again; `answer` is a variable in them."""
     seeded = "" if method == "consistency" else f", random_state={seed}"
@@ -228,6 +252,8 @@ def _reproduce(
         read, option = 'inferred = recoup.InferredDataset.load("inferred.parquet")', "--inferred inferred.parquet"
         note = "The inferred data was made from several transcripts: these lines read it from the file that it was "
         note += "saved to."
+    if found:
+        note += " They tell of this release alone, and not of the one that found its bounds."
     lines = ["import recoup", "", 'transcript = recoup.Transcript.load("transcript.json")', read]
     if answer is not None:
         lines.append(f"{answer} = recoup.refit(transcript, inferred, random_state={seed})")

@@ -11,7 +11,7 @@ from rival_cases import Both, RecordingSelector, run
 from sklearn.base import clone
 from typer.testing import CliRunner
 
-from recoup import Box, L1Ball, Ledger, PrivateKMeans
+from recoup import Box, Category, L1Ball, Ledger, PrivateKMeans, Schema
 from recoup.cli.app import app
 from recoup.curator.rivals import RIVALS, rival_of
 from recoup.curator.rivals.base import ChargedNoise, release_model
@@ -96,6 +96,16 @@ def test_bad_parameters_are_refused(make):
     for terms in ({"domain": None}, {"ledger": 3}, {"noise": "little"}, {"random_state": -1}, {"epsilon": 0}):
         with pytest.raises(ParameterError):
             release_model(make(n_clusters=2), X, **({"domain": Box([0, 0], [1, 1]), "epsilon": 1} | terms))
+
+
+@pytest.mark.parametrize("rival", [Gupt(n_clusters=2), PrivGene(n_clusters=2, n_rounds=2)])
+def test_a_schema_is_a_domain(rival):
+    schema = Schema({"a": (0, 1), "c": Category(["u", "v", "w"])})
+    frame = pd.DataFrame({"a": X[:, 0], "c": np.resize(["u", "v", "w"], len(X))})
+    model = release_model(rival, frame, domain=schema, epsilon=100)
+    assert model.privacy.bounds["schema"] == schema.to_json()
+    assert model.centers.shape == (2, 4)
+    np.testing.assert_allclose(model.centers[:, 1:].sum(axis=1), 1.0)
 
 
 def test_the_registry_is_closed():

@@ -132,6 +132,8 @@ def test_pandas_types_become_numbers() -> None:
             "arrow dictionary": pd.array([1, 0], pd.ArrowDtype(pa.dictionary(pa.int8(), pa.int32()))),
             "category": pd.Categorical([1, 0]),
             "sparse": pd.arrays.SparseArray([1.0, 0.0]),
+            "sparse int": pd.arrays.SparseArray(np.array([1, 0], "i4")),
+            "sparse bool": pd.arrays.SparseArray([True, False]),
         }
     )
     expected = np.repeat([[1.0], [0.0]], frame.shape[1], axis=1)

@@ -127,12 +127,15 @@ def test_rivals_have_persons_too(algorithm):
     assert model.privacy_.per_person == "each person's records become one row, their mean"
 
 
-@pytest.mark.parametrize("rows", [[[0.5, 0.5], [0.5]], [[0.5]], [[0.5, 0.5, 0.5]], [0.5, 0.5], [None], ["ab"]])
+@pytest.mark.parametrize("rows", [[[0.5, 0.5], [0.5]], [[0.5]], [[0.5, 0.5, 0.5]], [None], [[0.5, 0.5], 0.5]])
 def test_a_row_of_the_wrong_length_is_refused(rows):
     x = np.random.default_rng(0).uniform(size=(200, 2))
     model = recoup.PrivateKMeans(2, 1, ([0, 0], [1, 1]), postprocess="none").fit([*x.tolist(), [0.5]])
     with pytest.raises(DataError, match="expecting 2 features"):
         model.predict(rows)
+    for row in ([0.5, 0.5], [0.5, "a"], ["ab"], (0.5, None)):
+        with pytest.raises(DataError, match="X is one row; give a list of rows"):
+            model.predict(row)
     assert model.predict([[0.5, None], (0.5, 0.5)]).tolist()[0] == -1
 
 

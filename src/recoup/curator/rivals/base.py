@@ -21,11 +21,13 @@ from recoup.curator.source import TableSource, open_source
 from recoup.domain import Domain
 from recoup.errors import Argument, BudgetError, BudgetExceededError, ParameterError
 from recoup.kernels.fixed_point import DROPPED
+from recoup.mixed import Mixed
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.mechanism import Calibration, Laplace, NoisyMax, SecureNoise, SimulatedNoise, checked_noise
 from recoup.privacy.price import as_fraction, rounded_up
 from recoup.privacy.statement import NOT_PRIVATE, PerPerson, PrivacyStatement
 from recoup.queries.base import Array, Records
+from recoup.schema import Schema
 from recoup.transcript.context import Context
 from recoup.transcript.transcript import NO_LEDGER, Payment, Transcript
 
@@ -144,7 +146,7 @@ def release_model(
     rival: Rival,
     X: object,
     *,
-    domain: Domain,
+    domain: Domain | Schema,
     epsilon: Any,
     delta: Any = 0,
     ledger: Ledger | str | os.PathLike[str] | None = None,
@@ -162,7 +164,7 @@ def release_model(
     Args:
         rival: the algorithm.
         X: the records: an array, a data frame, an Arrow table or stream, a path.
-        domain: public bounds.
+        domain: public bounds, or a schema.
         epsilon: the total budget, read as the decimal that is typed.
         delta: 0: rivals spend pure epsilon and can make nothing of a delta.
         ledger: charged before every noise.
@@ -191,6 +193,7 @@ def release_model(
         raise ParameterError(f"ledger is a {type(ledger).__name__}: give a recoup.Ledger or its path.")
     check_delta(rival, delta)
     checked_noise(noise)
+    domain = Mixed(schema=domain) if isinstance(domain, Schema) else domain
     context = Context(
         domain=domain,
         epsilon=epsilon,

@@ -66,6 +66,8 @@ def _pandas_type(dtype: Any) -> Any:
     # The values of a categorical column have the type that its categories declare.
     if hasattr(dtype, "categories"):
         return _pandas_type(dtype.categories.dtype)
+    if _is_sparse(dtype):
+        return _pandas_type(dtype.subtype)
     if dtype.kind in _NUMERIC_KINDS:
         return pa.float64() if dtype.kind == "f" else pa.from_numpy_dtype(np.dtype(f"{dtype.kind}{dtype.itemsize}"))
     if dtype.kind == "M":
@@ -75,6 +77,10 @@ def _pandas_type(dtype: Any) -> Any:
 
 def _is_object(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "O"
+
+
+def _is_sparse(dtype: Any) -> bool:
+    return hasattr(dtype, "fill_value")
 
 
 def _unit(dtype: Any) -> str:
@@ -89,6 +95,7 @@ def _pandas_numbers(column: Any) -> Any:
 
 def _pandas_cells(column: Any) -> Any:
     """Cells of a column as an Arrow array, or as a list where it holds objects of Python."""
+    column = column.sparse.to_dense() if _is_sparse(column.dtype) else column
     dtype = column.dtype
     if hasattr(dtype, "categories"):
         places, values = column.cat.codes.to_numpy(), _pandas_cells(dtype.categories.to_series())
@@ -100,7 +107,7 @@ def _pandas_cells(column: Any) -> Any:
         return list(column.to_numpy(dtype=object))
     if dtype.kind == "M":
         return pa.array(column.to_numpy(dtype=f"M8[{_unit(dtype)}]"))
-    if hasattr(column.array, "__arrow_array__") and not hasattr(dtype, "fill_value"):
+    if hasattr(column.array, "__arrow_array__"):
         return column.array.__arrow_array__()
     return arrow_of(column.to_numpy())
 

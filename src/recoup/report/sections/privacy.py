@@ -8,9 +8,22 @@ from typing import Any
 
 from recoup.inference.evidence import releases_behind
 from recoup.inference.inferred import InferredDataset
-from recoup.privacy.statement import CSV_MEANING, NOT_PRIVATE, REPLACED
+from recoup.privacy.statement import CSV_MEANING, NOT_PRIVATE, REPLACED, PrivacyStatement
 from recoup.queries.base import asked_by
-from recoup.report.html import Markup, band, element, figure, folded, join, scale_row, section, table, terms, tracks
+from recoup.report.html import (
+    Markup,
+    band,
+    counted,
+    element,
+    figure,
+    folded,
+    join,
+    scale_row,
+    section,
+    table,
+    terms,
+    tracks,
+)
 from recoup.report.sections import Json
 from recoup.transcript.transcript import Transcript
 
@@ -55,13 +68,20 @@ def best_guess(epsilon: float, delta: float = 0.0) -> float:
 
 
 def content(
-    privacy: Mapping[str, Any], *, n_records: int | None = None, budget: Json | None = None, clusters: bool = True
+    privacy: Mapping[str, Any],
+    *,
+    n_records: int | None = None,
+    budget: Json | None = None,
+    clusters: bool = True,
+    found: PrivacyStatement | None = None,
 ) -> Json:
     """The privacy statement of a transcript, of several together, or of a model, as the report says it.
 
-    The budget is what `budget_content` returns; a model has none.
+    The budget is what `budget_content` returns; a model has none. What found the bounds, if anything did, is one of
+    those that the statement is of.
     """
     lost, n_releases = (0.0, 1) if budget is None else (budget["lost"], budget["n_others"] + 1)
+    n_releases += found is not None
     epsilon, delta, noise = float(privacy["epsilon"]), float(privacy["delta"]), str(privacy["noise"])
     low, high = privacy["bounds"]["low"], privacy["bounds"]["high"]
     names = privacy["bounds"]["columns"] or [f"column {j}" for j in range(len(low))]
@@ -73,15 +93,25 @@ def content(
         "n_releases": n_releases,
         "statement": str(privacy["statement"]),
         "warning": {"title": title, "text": text.format(which=which)} if title else None,
-        "words": _words(privacy, epsilon, delta, clusters),
+        "words": _words(privacy, epsilon, delta, clusters) + ([] if found is None else [_found_words(found)]),
         "numbers": _numbers(privacy, epsilon, delta, n_records, lost, n_releases),
         "bounds": [{"column": str(name), "low": float(a), "high": float(b)} for name, a, b in bounds],
-        "not_covered": _not_covered(privacy, n_records, delta),
-    }
+        "not_covered": _not_covered(privacy, n_records, delta, found),
+    } | ({} if found is None else {"found": {"epsilon": found.epsilon, "delta": found.delta}})
+
+
+def _found_words(found: PrivacyStatement) -> str:
+    n_columns = len(found.bounds["low"])
+    part = f"epsilon = {figure(found.epsilon, 6)}" + (f" and delta = {found.delta:g}" if found.delta else "")
+    return (
+        f"Bounds of {counted(n_columns, 'column')} were found by another release of the same records, for {part}: the "
+        "promise is that of both together."
+    )
 
 
 def _words(privacy: Mapping[str, Any], epsilon: float, delta: float, clusters: bool) -> list[str]:
-    unit, one = str(privacy["unit"]), str(privacy["unit"]).startswith("one ")
+    unit, _, _ = str(privacy["unit"]).partition(",")  # and not by which column
+    one = unit.startswith("one ")
     who, them = (f"any {unit}", "it") if one else (f"all {unit}", "them")
     present = f"{who} {'was' if one else 'were'} in the table"
     right = round(100 * best_guess(epsilon, delta))
@@ -136,7 +166,9 @@ def _numbers(
     return [{"name": name, "value": value, "meaning": meaning} for name, value, meaning in rows]
 
 
-def _not_covered(privacy: Mapping[str, Any], n_records: int | None, delta: float) -> list[dict[str, str]]:
+def _not_covered(
+    privacy: Mapping[str, Any], n_records: int | None, delta: float, found: PrivacyStatement | None
+) -> list[dict[str, str]]:
     claimed, unit = privacy["noise"] == "unverified", str(privacy["unit"]).removesuffix(" of one person")
     claim = "Noise, clipping and budget were somebody else's. If they are not what was stated, nothing here shows it."
     up_to_delta = (
@@ -146,10 +178,11 @@ def _not_covered(privacy: Mapping[str, Any], n_records: int | None, delta: float
     if not claimed:
         up_to_delta += " Noise of this kind does nothing like it: what is possible with one table is possible with all."
     typed = "It is public as it was typed, like column names and titles."
+    declared = "The bounds below" if found is None else "Those bounds below that no release found"
     gaps = {
         "The claim itself": claim if claimed else "",
-        "Bounds taken from the data": "The bounds below were declared as public knowledge. If they were computed from "
-        "the table, or by a step before this one that looked at it, the promise does not hold.",
+        "Bounds taken from the data": f"{declared} were declared as public knowledge. If they were computed from the "
+        "table, or by a step before this one that looked at it, the promise does not hold.",
         "Other releases": "Every further release from the same records adds its own epsilon. Only a shared ledger adds "
         "them up; what was published outside it is not counted here.",
         **_more_than_one(unit, delta),
@@ -183,6 +216,9 @@ def html(privacy: Json) -> Markup:
     words = [element("p", first, class_="promise"), [element("p", text) for text in rest]]
     numbers = [(row["name"], join(row["value"], " ", element("small", row["meaning"]))) for row in privacy["numbers"]]
     bounds = [[b["column"], figure(b["low"], 12), figure(b["high"], 12)] for b in privacy["bounds"]]
+    which, source = "Declared bounds", "public, not computed from the data"
+    if "found" in privacy:
+        which, source = "Bounds", "declared as public, or found by a release that is counted here"
     gaps = [element("li", element("strong", f"{row['title']}."), " ", row["text"]) for row in privacy["not_covered"]]
     return section(
         "privacy",
@@ -192,15 +228,17 @@ def html(privacy: Json) -> Markup:
         element("h3", "What is not covered"),
         element("ul", gaps, class_="plain two"),
         folded(
-            "Declared bounds of each column",
-            table(["column", "low", "high"], bounds, "Declared bounds: public, not computed from the data"),
+            f"{which} of each column",
+            table(["column", "low", "high"], bounds, f"{which}: {source}"),
             opened=len(bounds) <= 4,
         ),
     )
 
 
-def budget_content(transcript: Transcript, inferred: InferredDataset | None = None) -> Json:
-    """What each round cost, how that was split, and how noisy its counts were.
+def budget_content(
+    transcript: Transcript, inferred: InferredDataset | None = None, found: PrivacyStatement | None = None
+) -> Json:
+    """What each round cost, how that was split, and how noisy its counts were; and what found the bounds, if it did.
 
     Where privacy is only claimed, the rounds have what such noise would cost here, and the total is theirs.
     """
@@ -221,7 +259,8 @@ def budget_content(transcript: Transcript, inferred: InferredDataset | None = No
     lost = float(sum(transcript.lost) + (transcript.pending or 0)) * total
     amounts = {"measure": measure, "total": total, "spent": total if claimed else spent}
     promised = {"epsilon": float(context.epsilon), "delta": float(context.delta), "claimed": claimed, "lost": lost}
-    return amounts | promised | {"n_others": releases_behind(transcript, inferred) - 1, "rounds": rounds}
+    before = {} if found is None else {"bounds": found.epsilon}
+    return amounts | promised | before | {"n_others": releases_behind(transcript, inferred) - 1, "rounds": rounds}
 
 
 def budget_html(budget: Json) -> Markup:
@@ -267,6 +306,8 @@ def _lead(budget: Json) -> str:
             f"Gaussian noise is priced in rho, half the square of sensitivity over noise. Epsilon = {epsilon} with "
             f"delta = {budget['delta']:g} allows rho = {total}, of which {spent} was spent."
         )
+    if "bounds" in budget:
+        lead += f" Before that, another release found bounds for epsilon = {figure(budget['bounds'], 6)}."
     if budget["n_others"]:
         others = "another release" if budget["n_others"] == 1 else f"{budget['n_others']} other releases"
         lead += f" The inferred data was made from {others} as well; the promise is that of all together."
