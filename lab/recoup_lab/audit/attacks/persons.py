@@ -363,7 +363,8 @@ def _stated(effort: Effort, kept: _How) -> Finding:
         charged = sum((entry.amount for entry in ledger.entries()), Fraction(0))
     distance = terms.context.sensitivity * terms.records_per_person
     share = sum((draw.price(distance) for draw in heard.draws), Fraction(0)) / terms.claimed
-    problems = [] if said["unit"] == "one person" else [f"the statement's unit is {said['unit']!r}"]
+    promised = f"one person, by column {_WHO!r}"
+    problems = [] if said["unit"] == promised else [f"the statement's unit is {said['unit']!r}"]
     problems += [f"the noise costs {float(share):.3f} times the claim for a person"] if share > 1 else []
     problems += ["the ledger was charged less than was drawn"] if charged < share * terms.claimed else []
     return Finding(
