@@ -104,7 +104,7 @@ def main() -> None:
             answer: dict[str, object] = {"seconds": time.process_time() - start}
         except Exception as error:
             # Our own records or generated ones: an experiment may show the text.
-            answer = {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
+            answer = {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[-200:]}"}
         signal.setitimer(signal.ITIMER_PROF, 0)
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
