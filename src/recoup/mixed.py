@@ -307,7 +307,7 @@ class Mixed(Domain):
         """Such records on the grid of 2^-30, rounded toward zero; one that is not fit for use is marked as dropped."""
         unit, (lowest, highest) = self.encode(columns), self.ends()
         # Whatever a scale makes of a number: no record reaches farther than the bound of sums says.
-        dropped = ~np.isfinite(unit).all(axis=1)
+        dropped = np.logical_not(np.isfinite(unit).all(axis=1))
         unit = np.clip(np.where(dropped[:, None], 0.0, unit), lowest, highest)
         records = np.trunc(unit * GRID).astype(np.int32)
         records[dropped, 0] = DROPPED
