@@ -109,6 +109,6 @@ def test_cluster_and_plan(table, algorithm):
     assert np.isfinite(json.loads(answer.stdout)["centers"]).all()
     planned = run("plan", "--columns", "10", *given, "--n-records", "10000000")
     assert "lowered" in planned.stderr
-    assert "--n-records" not in planned.stderr
+    assert "Give --n-records" not in planned.stderr
     value = json.loads(run("plan", "--columns", "10", *given, "--n-records", "10000000", "--json").stdout)
     assert any("lowered" in note for note in value["notes"])
