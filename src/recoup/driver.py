@@ -18,7 +18,7 @@ from recoup._validate import choice
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.registry import completed
 from recoup.curator.curator import Curator
-from recoup.curator.source import csv_dialect_of, open_source
+from recoup.curator.source import csv_dialect_of, source_on_terms
 from recoup.domain import Domain
 from recoup.errors import (
     Argument,
@@ -132,15 +132,7 @@ def release(
     if context.per_person == "sample":
         key = (key_of_run(path) if resume else None) or drawn_key(None if noise == "secure" else entropy)
         context = replace(context, sample_key=key)
-    source = open_source(
-        X,
-        domain,
-        csv_dialect,
-        person=person,
-        per_person=context.per_person,
-        records_per_person=context.records_per_person,
-        key=context.sample_key,
-    )
+    source = source_on_terms(X, context, csv_dialect)
     allowed = delta if mechanism == "auto" else None
     # A delta that is allowed and not needed is not asked for.
     needed = Fraction(0) if allowed and law == "laplace" else delta

@@ -338,7 +338,7 @@ def test_the_key_of_a_sample_is_drawn_for_a_run_and_goes_on_with_it(tmp_path, mo
         opened.append(terms["key"])
         return open_source(*given, **terms)
 
-    monkeypatch.setattr("recoup.driver.open_source", watched)
+    monkeypatch.setattr("recoup.curator.source.open_source", watched)
     done = visited(per_person="sample", path=path, resume=True)
     assert opened == [whole.context.sample_key] == [done.context.sample_key]
     assert len(done.rounds) == 4

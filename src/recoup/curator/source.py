@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from recoup.kernels.fixed_point import fixed_point_columns, fixed_point_rows
 from recoup.mixed import Mixed
 from recoup.privacy.statement import PerPerson
 from recoup.queries.base import Array, Integers, Query, Records
+
+if TYPE_CHECKING:  # workers of Spark read records without it
+    from recoup.transcript.context import Context
+
 
 _LARGEST_BLOCK = 2**24  # rows; 64-bit totals of a block of 2^30-bounded contributions stay exact
 _LARGEST_SUM = 2**32  # rows; so do 64-bit sums of the totals of so many
@@ -195,6 +199,19 @@ def check_named(person: str | None, columns: object) -> None:
             "persons are named by a column, so the others are declared by name, too: give bounds as {column: (low, "
             "high)}, or a Schema."
         )
+
+
+def source_on_terms(X: object, context: Context, csv_dialect: str) -> Source:
+    """Open whatever a user hands over on the terms of a release."""
+    return open_source(
+        X,
+        context.domain,
+        csv_dialect,
+        person=context.person,
+        per_person=context.per_person,
+        records_per_person=context.records_per_person,
+        key=context.sample_key,
+    )
 
 
 def csv_dialect_of(source: Source) -> str | None:

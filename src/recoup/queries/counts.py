@@ -352,11 +352,6 @@ def _read(item: Mapping[str, Any]) -> Marginal | Categories:
     return Marginal(columns=columns, sides=tuple(item["sides"]), reach=reach)
 
 
-def counts_categories(query: Query | None) -> bool:
-    """Whether a query counts what only a domain with declared columns has, so that older readers would misread it."""
-    return any(isinstance(m, Categories) or m.reach != 1.0 for m in marginals_of(query))
-
-
 def marginals_of(query: Query | None) -> tuple[Marginal | Categories, ...]:
     """The grids that a query counts on, a histogram's several or a grid's one; none of any other query."""
     return query.marginals if isinstance(query, _CountsQuery) else ()

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 
 from recoup._random import drawn_key, entropy_of, stream
-from recoup.curator.source import TableSource, open_source
+from recoup.curator.source import TableSource, source_on_terms
 from recoup.domain import Domain
 from recoup.errors import Argument, BudgetError, BudgetExceededError, ParameterError
 from recoup.kernels.fixed_point import DROPPED
@@ -205,15 +205,7 @@ def release_model(
     entropy = entropy_of(random_state)
     if context.per_person == "sample":
         context = replace(context, sample_key=drawn_key(None if noise == "secure" else entropy))
-    source = open_source(
-        X,
-        domain,
-        csv_dialect,
-        person=person,
-        per_person=context.per_person,
-        records_per_person=context.records_per_person,
-        key=context.sample_key,
-    )
+    source = source_on_terms(X, context, csv_dialect)
     source = readable(rival, source)
     context = replace(context, csv_dialect=source.csv_dialect)
     ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
