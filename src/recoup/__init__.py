@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
     from recoup.found_bounds import FoundBounds, find_bounds
     from recoup.imported import load_foreign, transcript_from
+    from recoup.incomplete import IncompleteCount, count_incomplete
     from recoup.inference.choose import suggest_clusters
     from recoup.inference.infer import infer
     from recoup.inference.inferred import InferredDataset, refit
@@ -48,6 +49,7 @@ _HOMES = {
         "driver": "release",
         "estimators": "PrivateGaussianMixture PrivateKMeans PrivateLogisticRegression PrivatePCA",
         "found_bounds": "FoundBounds find_bounds",
+        "incomplete": "IncompleteCount count_incomplete",
         "imported": "load_foreign transcript_from",
         "inference.choose": "suggest_clusters",
         "inference.infer": "infer",
@@ -70,6 +72,7 @@ __all__ = [
     "GaussianMixture",
     "GridKMeans",
     "HybridKMeans",
+    "IncompleteCount",
     "InferredDataset",
     "KMeans",
     "L1Ball",
@@ -87,6 +90,7 @@ __all__ = [
     "Schema",
     "Transcript",
     "__version__",
+    "count_incomplete",
     "find_bounds",
     "infer",
     "load_foreign",

@@ -224,15 +224,19 @@ class Mixed(Domain):
     def __post_init__(self) -> None:
         if not isinstance(self.schema, Schema):
             raise BoundsError("schema must be a recoup.Schema.")
-        parts: list[Part] = []
-        for name, column in self.schema.items():
-            parts.append(_part(name, column, sum(part.size for part in parts)))
-        object.__setattr__(self, "parts", tuple(parts))
+        parts = self._parts()
+        object.__setattr__(self, "parts", parts)
         ends = [pair for part in parts for pair in part.bounds]
         object.__setattr__(self, "low", tuple(low for low, _ in ends))
         object.__setattr__(self, "high", tuple(high for _, high in ends))
         object.__setattr__(self, "columns", tuple(name for part in parts for name in part.names))
         Domain.__post_init__(self)
+
+    def _parts(self) -> tuple[Part, ...]:
+        parts: list[Part] = []
+        for name, column in self.schema.items():
+            parts.append(_part(name, column, sum(part.size for part in parts)))
+        return tuple(parts)
 
     @property
     def has_grid(self) -> bool:
@@ -251,7 +255,7 @@ class Mixed(Domain):
     @property
     def n_declared(self) -> int:
         """The number of columns of a table that are read."""
-        return len(self.parts)
+        return len(self.schema)
 
     @property
     def table_columns(self) -> tuple[str, ...] | None:
@@ -370,6 +374,32 @@ class Mixed(Domain):
         return np.hstack([part.nearest(flat[:, part.own]) for part in self.parts]).reshape(unit.shape)
 
 
+@dataclass(frozen=True, slots=True)
+class Completeness(Mixed):
+    """Whether records of a schema are fit for use, and nothing else about them: -1 if so, else 0.
+
+    Rounded toward zero, the mean of a person's records is 0 only if none of them is fit for use.
+
+    >>> from recoup.schema import Number, Schema
+    >>> domain = Completeness(schema=Schema({"age": Number(0, 100), "height": Number(0, 3)}))
+    >>> domain.encode([[30, 200, math.nan], [1.8, 1.6, 1.7]]).ravel().tolist()
+    [-1.0, -1.0, 0.0]
+    """
+
+    kind: ClassVar[str] = "completeness"
+
+    def _parts(self) -> tuple[Part, ...]:
+        return (_part("left out", Number(-1, 1), 0),)
+
+    def encode(self, columns: Sequence[ArrayLike]) -> Array:
+        """The unit points of records as they were read, one array per declared column."""
+        unit = Mixed(schema=self.schema).encode(columns)
+        return np.where(np.isfinite(unit).all(axis=1, keepdims=True), -1.0, 0.0)
+
+
+MIXED_DOMAINS: Final = {kind.kind: kind for kind in (Mixed, Completeness)}
+
+
 def _part(name: str, column: Number | Category, first: int) -> Part:
     weight = float(column.weight or 0.0)
     if isinstance(column, Number):
@@ -408,13 +438,13 @@ def _onto_simplex(points: Array, size: float) -> Array:
 
 def domain_from_json(value: object) -> Domain:
     """Read a domain back from its JSON value, by a closed registry of kinds."""
-    if isinstance(value, Mapping) and set(value) == {"type", "schema"} and value["type"] == Mixed.kind:
+    if isinstance(value, Mapping) and set(value) == {"type", "schema"} and str(value["type"]) in MIXED_DOMAINS:
         try:
-            return Mixed(schema=Schema.from_json(value["schema"]))
+            return MIXED_DOMAINS[str(value["type"])](schema=Schema.from_json(value["schema"]))
         except BoundsError as error:
             raise TranscriptFormatError(f"the domain cannot be used: {error}") from None
     if not isinstance(value, Mapping) or value.get("type") not in DOMAINS:
-        raise TranscriptFormatError(f"unknown domain; known are {', '.join((*DOMAINS, Mixed.kind))}.")
+        raise TranscriptFormatError(f"unknown domain; known are {', '.join((*DOMAINS, *MIXED_DOMAINS))}.")
     known = {"type", "low", "high", "columns"} | ({"radius"} if value["type"] != "box" else set())
     if not known >= set(value):
         raise TranscriptFormatError(f"a domain holds unknown fields: {sorted(set(value) - known)}.")

@@ -10,6 +10,7 @@ from cases import context, domains
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.bounds import FindBounds
 from recoup.algorithms.components import CovariancePCA, PowerPCA
+from recoup.algorithms.incomplete import CountIncomplete
 from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
 from recoup.algorithms.kmeans.grid import GridKMeans, HybridKMeans
 from recoup.algorithms.kmeans.lloyd import KMeans
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.usefixtures("few_points")
 
 CASES = {
     "bounds": FindBounds(),
+    "incomplete": CountIncomplete(),
     "kmeans-lloyd": KMeans(n_clusters=3, n_rounds=4),
     "kmeans-adaptive": AdaptiveKMeans(n_clusters=3),
     "kmeans-grid": GridKMeans(n_clusters=3, rule="rugnik"),

@@ -89,6 +89,17 @@ def test_spark_equals_local(spark: Any, name: str, who: str, terms: str) -> None
         assert total(divided, name, terms) == expected
 
 
+@pytest.mark.parametrize("person", [None, "who"])
+def test_records_that_are_left_out_are_the_same(spark: Any, person: str | None) -> None:
+    table = visits("mixed", "text")
+    terms = {"epsilon": 1, "person": person, "noise": "simulated", "random_state": 0}
+    counted = [
+        recoup.count_incomplete(X, SCHEMA, **terms) for X in (table, spark.createDataFrame(table).repartition(5))
+    ]
+    assert counted[0].transcript.rounds[0].integers == counted[1].transcript.rounds[0].integers
+    assert min(counted[0].used, counted[0].left_out) > 1 or person is not None
+
+
 @pytest.mark.parametrize("terms", TERMS)
 def test_two_persons_in_one_would_be_noticed(spark: Any, terms: str) -> None:
     table = visits("box", "text")

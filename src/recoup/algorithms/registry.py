@@ -13,6 +13,7 @@ from recoup._validate import whole_number
 from recoup.algorithms.base import REQUIRED, Algorithm, ImportedAlgorithm
 from recoup.algorithms.bounds import FindBounds
 from recoup.algorithms.components import CovariancePCA, PowerPCA
+from recoup.algorithms.incomplete import CountIncomplete
 from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
 from recoup.algorithms.kmeans.grid import GridKMeans, HybridKMeans
 from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm, KMeans
@@ -27,7 +28,7 @@ class Entry(NamedTuple):
     """One algorithm of Recoup; `kind.type_name` is its name in transcripts."""
 
     kind: type[Algorithm]
-    family: Literal["kmeans", "mixture", "logistic", "components", "bounds", "imported"]  # which estimator runs it
+    family: Literal["kmeans", "mixture", "logistic", "components", "counts", "imported"]  # which estimator runs it
     name: str | None  # what users pick it by within the family; none where there is nothing to pick
     description: str  # for people
     plans_rounds: bool = False  # whether it decides itself how many rounds there are
@@ -35,13 +36,14 @@ class Entry(NamedTuple):
 
 
 ENTRIES = [
-    Entry(FindBounds, "bounds", None, "noisy counts in a fixed list of bins, to find bounds (recoup.find_bounds)"),
+    Entry(FindBounds, "counts", None, "noisy counts in a fixed list of bins, to find bounds (recoup.find_bounds)"),
     Entry(CovariancePCA, "components", "covariance", "principal components of a noisy covariance", plans_rounds=True),
     Entry(PowerPCA, "components", "power", "principal components by noisy power iteration"),
     Entry(AdaptiveKMeans, "kmeans", "adaptive", "adaptive cells (Recoup's default)", True, plan_adaptive),
     Entry(KMeans, "kmeans", "lloyd", "DP-KMEANS (Lloyd's algorithm with noise)", False, plan_lloyd),
     Entry(GridKMeans, "kmeans", "grid", "noisy counts on a grid (EUGkM)", True, plan_grid),
     Entry(HybridKMeans, "kmeans", "hybrid", "a grid, then a round of DP-KMEANS where it helps", True, plan_hybrid),
+    Entry(CountIncomplete, "counts", None, "noisy counts of incomplete records (recoup.count_incomplete)"),
     Entry(ImportedAlgorithm, "imported", None, "an algorithm that ran elsewhere"),
     Entry(LogisticRegression, "logistic", None, "logistic regression by private gradient descent"),
     Entry(GaussianMixture, "mixture", None, "a Gaussian mixture by private EM"),

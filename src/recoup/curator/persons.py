@@ -7,7 +7,7 @@ person moves a total by no more than one record does, or than as many records as
 The table is read once. Memory grows with persons, never with records. Beside a few blocks a person takes, of d
 coordinates, up to a quarter more than
 - 8 d + 8 bytes for a mean, of which 4 d stay after reading; 4 d + 8 for each record that may be kept, and 8;
-- 16 to 24 bytes for an identifier that is a whole number; about 150 and its length for a text. These go after reading.
+- 16 to 24 bytes for an identifier that is a whole number; 24 to 32 and its length for a text. These go after reading.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from recoup.domain import Domain
 from recoup.errors import DataError, ParameterError
 from recoup.kernels import GRID
 from recoup.kernels.fixed_point import DROPPED
-from recoup.kernels.persons import add_by_person, fill_slots, keep_smallest, place_persons, siphash
+from recoup.kernels.persons import add_by_person, fill_slots, keep_smallest, place_persons, place_texts, siphash
 from recoup.mixed import Mixed, Part
 from recoup.privacy.statement import PER_PERSON, PerPerson
 from recoup.queries.base import Array, Integers, Query, Records
@@ -139,10 +139,30 @@ def person_rows(table: Table, domain: Domain, terms: PersonTerms) -> Records:
 
 
 class Texts(NamedTuple):
-    """Identifiers of records as places in a list of different texts."""
+    """Identifiers of records that are texts, as their bytes, which need not be well formed.
 
-    codes: NDArray[np.int32]
-    texts: list[bytes]
+    Attributes:
+        data: the bytes.
+        ends: (n + 1,) where each text starts, and the last one ends.
+    """
+
+    data: NDArray[np.uint8]
+    ends: Integers
+
+    @classmethod
+    def of(cls, keys: Any) -> Texts:
+        """Of an Arrow array of large texts without nulls."""
+        if not len(keys):
+            return cls(np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64))
+        _, ends, data = keys.buffers()
+        own = slice(keys.offset, keys.offset + len(keys) + 1)
+        return cls(np.frombuffer(data or b"", dtype=np.uint8), np.frombuffer(ends, dtype=np.int64)[own])
+
+    def hashes(self, halves: NDArray[np.uint64]) -> Integers:
+        """SipHash of each text."""
+        hashes = np.empty(len(self.ends) - 1, dtype=np.uint64)
+        siphash(self.data, self.ends, halves, hashes)
+        return hashes.view(np.int64)
 
 
 class _Block(NamedTuple):
@@ -183,9 +203,7 @@ def complete_records(rows: TableRows, keys: Any, domain: Domain) -> tuple[Record
     if not used.all():
         records, keys = records[used], keys.filter(pa.array(used))
     if keys.type == pa.large_string():
-        # As bytes: text that is not well formed could not be read.
-        encoded = keys.cast(pa.large_binary()).dictionary_encode()
-        return records, Texts(encoded.indices.to_numpy(), encoded.dictionary.to_pylist())
+        return records, Texts.of(keys)
     if keys.type != pa.int64():
         raise DataError("Identifiers of persons are read as 64-bit integers or as text, and as nothing else.")
     return records, keys.to_numpy()
@@ -195,20 +213,13 @@ def record_hashes(records: Records, keys: Integers | Texts, key: str) -> Integer
     """SipHash of each record after its person: 8 bytes, an integer itself or the hash of a text; then coordinates."""
     halves = np.frombuffer(bytes.fromhex(key), dtype="<u8").astype(np.uint64)
     n, d = records.shape
-    persons = _text_hashes(keys.texts, halves)[keys.codes] if isinstance(keys, Texts) else keys
+    persons = keys.hashes(halves) if isinstance(keys, Texts) else keys
     message = np.empty((n, 8 + 4 * d), dtype=np.uint8)
     message[:, :8] = persons.astype(persons.dtype.newbyteorder("<"))[:, None].view(np.uint8)
     message[:, 8:] = np.ascontiguousarray(records, dtype="<i4").view(np.uint8)
     hashes = np.empty(n, dtype=np.uint64)
     siphash(message.reshape(-1), np.arange(n + 1) * message.shape[1], halves, hashes)
     return hashes.view(np.int64)
-
-
-def _text_hashes(texts: list[bytes], halves: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-    hashes = np.empty(len(texts), dtype=np.uint64)
-    siphash(np.frombuffer(b"".join(texts), dtype=np.uint8), ends, halves, hashes)
-    return hashes
 
 
 # ---- a place for each person ----
@@ -224,34 +235,39 @@ class _NumberedPersons:
 
     def places(self, keys: Any) -> Integers:
         """The place of each person, where those that are new get the next ones."""
-        needed = self.n_persons + len(keys)
+        places = self._room_for(len(keys))
+        self.n_persons = place_persons(keys, self._salt, self._slots, self._persons, self.n_persons, places)
+        return places
+
+    def _room_for(self, n_new: int) -> Integers:
+        """Room for the places of so many records, whose persons may all be new."""
+        needed = self.n_persons + n_new
         _make_room(self._persons, needed)
         if len(self._slots) < 2 * needed:
             n_slots = 1 << (2 * needed - 1).bit_length()
             del self._slots  # before there is a larger one
             self._slots = np.full(n_slots, -1, dtype=np.int32 if n_slots <= 2**31 else np.int64)
             fill_slots(self._persons[: self.n_persons], self._salt, self._slots)
-        places = np.empty(len(keys), dtype=np.int64)
-        self.n_persons = place_persons(keys, self._salt, self._slots, self._persons, self.n_persons, places)
-        return places
+        return np.empty(n_new, dtype=np.int64)
 
 
-class _NamedPersons:
-    """Places of persons whose identifiers are text: Python's own dictionary, which nobody can make slow either."""
+class _NamedPersons(_NumberedPersons):
+    """Places of persons whose identifiers are text: by a hash with a key of this run, and then by all of the bytes."""
 
     def __init__(self) -> None:
-        self._places: dict[bytes, int] = {}
-
-    @property
-    def n_persons(self) -> int:
-        """How many there are."""
-        return len(self._places)
+        super().__init__()
+        self._key = np.frombuffer(os.urandom(16), dtype=np.uint64)
+        self._names, self._ends = np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
 
     def places(self, keys: Any) -> Integers:
         """The place of each person, where those that are new get the next ones."""
-        known = self._places
-        places = np.array([known.setdefault(text, len(known)) for text in keys.texts], dtype=np.int64)
-        return np.asarray(places[keys.codes])
+        hashes = keys.hashes(self._key)
+        places = self._room_for(len(hashes))
+        _make_room(self._names, int(self._ends[self.n_persons] + keys.ends[-1] - keys.ends[0]))
+        _make_room(self._ends, self.n_persons + len(hashes) + 1)
+        tables = (self._salt, self._slots, self._persons, self._names, self._ends)
+        self.n_persons = place_texts(keys.data, keys.ends, hashes, *tables, self.n_persons, places)
+        return places
 
 
 def _make_room(array: NDArray[Any], n: int) -> None:

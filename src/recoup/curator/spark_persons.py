@@ -115,7 +115,8 @@ def _totals(made: Iterator[Records], version: str, query: dict[str, Any], factor
 
 def _as_columns(person: Integers | Texts) -> dict[str, Any]:
     if isinstance(person, Texts):
-        texts = pa.array(person.texts, pa.binary()).take(pa.array(person.codes))
+        n, buffers = len(person.ends) - 1, [None, pa.py_buffer(person.ends), pa.py_buffer(person.data)]
+        texts = pa.Array.from_buffers(pa.large_binary(), n, buffers).cast(pa.binary())
         return {"number": pa.nulls(len(texts), pa.int64()), "text": texts}
     return {"number": pa.array(person), "text": pa.nulls(len(person), pa.binary())}
 

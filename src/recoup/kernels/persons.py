@@ -37,8 +37,53 @@ def place_persons(
 
 
 @compiled(nogil=True)
+def place_texts(
+    texts,  # IN      bytes of the names of any persons
+    ends,  # IN      (n + 1,) int64: where each starts, and the last one ends
+    hashes,  # IN      (n,) int64, of the names
+    salt,  # IN      (2,) uint64, the second odd
+    slots,  # IN OUT  (a power of 2,) places of persons, -1 for none; more than there will be persons
+    persons,  # IN OUT  the hash of each place; room for n more
+    names,  # IN OUT  bytes of the names of all places; room for all texts
+    name_ends,  # IN OUT  int64: where each starts, and the last one ends; room for n more
+    n_persons,  # IN      how many there are
+    places,  # OUT     (n,) int64: the place of each name
+):
+    """Find each name's place by its hash and all of its bytes, where a new one gets the next; returns how many."""
+    last = np.uint64(slots.shape[0] - 1)
+    for i in range(hashes.shape[0]):
+        own = texts[ends[i] : ends[i + 1]]
+        slot = _slot(hashes[i], salt, last)
+        while slots[slot] >= 0:
+            place = slots[slot]
+            if persons[place] == hashes[i] and _equal(own, names[name_ends[place] : name_ends[place + 1]]):
+                break
+            slot = (slot + np.uint64(1)) & last
+        if slots[slot] < 0:
+            slots[slot] = n_persons
+            persons[n_persons] = hashes[i]
+            stop = name_ends[n_persons] + own.shape[0]
+            names[name_ends[n_persons] : stop] = own
+            n_persons += 1
+            name_ends[n_persons] = stop
+        places[i] = slots[slot]
+    return n_persons
+
+
+@compiled(nogil=True)
+def _equal(a, b):
+    n = a.shape[0]
+    if n != b.shape[0]:
+        return False
+    i = 0
+    while i < n and a[i] == b[i]:
+        i += 1
+    return i == n
+
+
+@compiled(nogil=True)
 def fill_slots(
-    persons,  # IN   (n,) int64, all different
+    persons,  # IN   (n,) int64, of different persons
     salt,  # IN   (2,) uint64, the second odd
     slots,  # OUT  (a power of 2,), all -1 before; more than there are persons
 ):

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, NoReturn
 from recoup._validate import LARGEST, whole_number
 from recoup.domain import DOMAINS
 from recoup.errors import Argument, ParameterError
-from recoup.mixed import Mixed
+from recoup.mixed import MIXED_DOMAINS
 from recoup.privacy.price import Measure, Price, as_fraction, rounded_up
 from recoup.schema import Schema
 
@@ -286,7 +286,7 @@ class PrivacyStatement(dict[str, Any]):
             # Files of earlier versions have none.
             csv_dialect=_one_of(value.get("csv_dialect"), (*CSV_UNITS, None)),
             bounds=ends | {"columns": None if columns is None else tuple(map(str, columns))} | declared,
-            domain=_one_of(value["domain"], (*DOMAINS, Mixed.kind)),
+            domain=_one_of(value["domain"], (*DOMAINS, *MIXED_DOMAINS)),
             mechanism=_one_of(value["mechanism"], _LAWS),
             noise=_one_of(value["noise"], STATEMENTS),
             version=str(value["version"]),

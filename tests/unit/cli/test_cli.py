@@ -114,7 +114,15 @@ def test_help_groups_the_commands_and_shows_an_example(monkeypatch):
     listed = [panel or command for panel, command in shown]
     assert listed[listed.index("Start here") :] == [
         *("Start here", "demo"),
-        *("For the curator: from the records, within a budget", "plan", "bounds", "cluster", "release", "ledger"),
+        *(
+            "For the curator: from the records, within a budget",
+            "plan",
+            "bounds",
+            "incomplete",
+            "cluster",
+            "release",
+            "ledger",
+        ),
         *("For the analyst: from a transcript alone, at no cost", "infer", "import", "report"),
         *("Measure Recoup itself", "bench", "audit", "experiment"),
     ]

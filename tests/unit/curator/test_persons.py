@@ -238,3 +238,17 @@ def test_the_salt_of_places_changes_and_the_rows_do_not(monkeypatch: pytest.Monk
     drawn = [persons._NumberedPersons()._salt for _ in range(3)]
     assert len({salt.tobytes() for salt in drawn}) == 3
     assert all(salt[1] % 2 == 1 for salt in drawn)
+
+
+@pytest.mark.parametrize("same_hash", [False, True])
+def test_places_of_texts_are_those_of_a_dictionary(monkeypatch: pytest.MonkeyPatch, same_hash: bool) -> None:
+    # Also where every text has the same hash: then the bytes alone decide.
+    if same_hash:
+        monkeypatch.setattr(persons.Texts, "hashes", lambda self, _: np.zeros(len(self.ends) - 1, dtype=np.int64))
+    rng, named, known = np.random.default_rng(1), persons._NamedPersons(), dict[bytes, int]()
+    for n in (1, 0, 3, 400, 50):
+        texts = [rng.bytes(rng.integers(1, 4)) * rng.integers(1, 20) for _ in range(n)]
+        keys = pa.array([b"before", *texts, b"after"], pa.large_binary())[1:-1]
+        expected = [known.setdefault(text, len(known)) for text in texts]
+        assert named.places(persons.Texts.of(keys)).tolist() == expected
+        assert named.n_persons == len(known)

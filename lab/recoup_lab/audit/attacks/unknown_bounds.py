@@ -1,7 +1,8 @@
-"""Bounds that are found: what they cost, that their bins are fixed and all noised, and that nothing else tells of them.
+"""Bounds that are found, and records that are left out: what counting them costs, and that nothing else tells of them.
 
-`find_bounds` is followed draw by draw like any release, and so are estimators that find their bounds within their own
-epsilon: the ledger must hold the price of both parts, and no more than was promised may be drawn.
+Bins are fixed, and all of them noised. `find_bounds` and `count_incomplete` are followed draw by draw like any release,
+and so are estimators that find their bounds within their own epsilon: the ledger must hold the price of both parts, and
+no more than was promised may be drawn.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from recoup.errors import DoubtfulResult, PostprocessDeclined
 from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
 from recoup.found_bounds import find_bounds
+from recoup.incomplete import count_incomplete
 from recoup.octaves import N_BINS, edges_of
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
@@ -34,6 +36,11 @@ GROUP: Final = "bounds"
 LOSS, PRICE, SILENCE = "exact loss of finding bounds", "price of found bounds", "side information of bounds"
 _COLUMNS: Final = 2
 _EPSILON: Final = Fraction(3, 4)
+# What counts by itself, and in how many bins.
+_COUNTING: Final[Mapping[str, tuple[Callable[..., Any], int]]] = {
+    "find_bounds": (find_bounds, _COLUMNS * N_BINS),
+    "count_incomplete": (lambda table, **terms: count_incomplete(table, (0.0, 5.0), **terms), 2),
+}
 _ROOM: Final = Fraction(1, 10**9)  # OpenDP's own map rounds up by a few units in the last place
 _MODELS: Final[Mapping[str, Callable[..., Any]]] = {
     "PrivateKMeans": lambda **terms: PrivateKMeans(n_clusters=2, algorithm="lloyd", n_rounds=2, **terms),
@@ -47,11 +54,14 @@ def attack(effort: Effort) -> Iterator[Finding]:
     """Find bounds of tables that differ by one record, with and without a fit that follows."""
     for law in get_args(Law):
         for per_person in (1, 3)[effort.tries(0, law == "gaussian") :]:
-            yield _lost(effort, law, per_person)
-            yield _paid(effort, f"find_bounds, {law}, {per_person} a person", law, per_person, None)
+            for name, (counting, n_bins) in _COUNTING.items():
+                target = f"{name}, {law}, {per_person} per person"
+                yield _lost(effort, target, law, per_person, counting, n_bins)
+                yield _paid(effort, target, law, per_person, counting=counting)
         for name, model in _MODELS.items():
             yield _paid(effort, f"{name}, {law}", law, 3, model)
-    yield compared(effort, "find_bounds", _found(), group=GROUP, attack=SILENCE)
+    for name, (counting, _) in _COUNTING.items():
+        yield compared(effort, name, _counted(counting), group=GROUP, attack=SILENCE)
     yield compared(effort, "PrivateKMeans that finds its bounds", _fitted(), group=GROUP, attack=SILENCE)
 
 
@@ -72,15 +82,15 @@ def _tables() -> dict[str, Array]:
     return found | {name: np.vstack([some, row]) for name, row in more.items()}
 
 
-def _lost(effort: Effort, law: Law, per_person: int) -> Finding:
+def _lost(effort: Effort, target: str, law: Law, per_person: int, counting: Callable[..., Any], n_bins: int) -> Finding:
     """As many records more as a person holds; beside that, every bin is drawn for, whatever lies in it."""
     terms = Terms(mechanism=law, epsilon=_EPSILON, records_per_person=per_person)
-    losses, tables = Losses(f"{law}, {per_person} a person"), _tables()
+    losses, tables = Losses(target), _tables()
 
     def heard_of(table: Array) -> Heard:
         with listening(held=effort.seed) as heard:
-            find_bounds(table, epsilon=_EPSILON, delta=terms.delta, mechanism=law, records_per_person=per_person)
-        if [len(draw.exact) for draw in heard.draws] != [_COLUMNS * N_BINS]:
+            counting(table, epsilon=_EPSILON, delta=terms.delta, records_per_person=per_person)
+        if [len(draw.exact) for draw in heard.draws] != [n_bins]:
             losses.note("not every bin of the fixed list was drawn for")
         return heard
 
@@ -94,7 +104,14 @@ def _lost(effort: Effort, law: Law, per_person: int) -> Finding:
     return losses.finding(GROUP, LOSS)
 
 
-def _paid(effort: Effort, target: str, law: Law, per_person: int, model: Callable[..., Any] | None) -> Finding:
+def _paid(
+    effort: Effort,
+    target: str,
+    law: Law,
+    per_person: int,
+    model: Callable[..., Any] | None = None,
+    counting: Callable[..., Any] = find_bounds,
+) -> Finding:
     """Each draw comes after its charge, what is published was drawn, and all of it is within one epsilon and delta."""
     terms = Terms(mechanism=law, epsilon=_EPSILON, records_per_person=per_person)
     distance, problems, drawn = terms.context.sensitivity * per_person, [], list[Draw]()
@@ -115,7 +132,7 @@ def _paid(effort: Effort, target: str, law: Law, per_person: int, model: Callabl
             warnings.simplefilter("ignore", PostprocessDeclined)
             warnings.simplefilter("ignore", DoubtfulResult)
             if model is None:
-                transcripts = [find_bounds(table, mechanism=law, ledger=Ledger(path), **given).transcript]
+                transcripts = [counting(table, ledger=Ledger(path), **given).transcript]
             else:
                 fitted = model(bounds="private", ledger=Ledger(path), random_state=0, **given)
                 fitted.fit(table, np.arange(len(table)) % 2)
@@ -150,12 +167,13 @@ def _paid(effort: Effort, target: str, law: Law, per_person: int, model: Callabl
 # ---- side information ----
 
 
-def _found() -> Works:
+def _counted(counting: Callable[..., Any]) -> Works:
     def work(table: Array) -> Callable[[Path], Observation]:
         def run(folder: Path) -> Observation:
             ledger = Ledger.create(folder / "ledger.db", epsilon=2)
-            found = find_bounds(table, epsilon=1, ledger=ledger, path=folder / "t.json")
-            return {"shown": repr(found), "not found": found.not_found, "suggested": found.suggested.to_json()}
+            result = counting(table, epsilon=1, ledger=ledger, path=folder / "t.json")
+            names = ("not_found", "suggested", "used", "left_out", "error", "share")
+            return {"shown": repr(result), **{f"its {name}": repr(getattr(result, name, None)) for name in names}}
 
         return run
 
