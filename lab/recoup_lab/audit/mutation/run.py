@@ -72,7 +72,7 @@ _UNIT = (
     ),
     *(f"algorithms/test_{name}" for name in ("components", "lloyd", "logistic", "mixture")),
     *("curator/test_curator", "curator/test_persons", "curator/test_rivals"),
-    *("test_domain", "test_driver", "test_find_bounds", "test_mixed", "test_schema"),
+    *("test_domain", "test_driver", "test_find_bounds", "test_incomplete", "test_mixed", "test_schema"),
     *(f"imported/test_{name}" for name in ("claim", "imported", "refused", "units")),
 )
 TESTS = (
