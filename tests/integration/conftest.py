@@ -1,8 +1,9 @@
-"""One real local Spark for all tests of a process."""
+"""One real local Spark for all tests of a process, and a real browser."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator
@@ -37,3 +38,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Headless Chromium of the distribution."""
+    from playwright.sync_api import sync_playwright
+
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = os.environ.get("RECOUP_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    assert program is not None, "Chromium is missing: run make test-integration, or name it by RECOUP_CHROMIUM"
+    with sync_playwright() as driver:
+        # Without its own sandbox it starts as root, in a container; it opens nothing but our own files.
+        opened = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        yield opened
+        opened.close()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the browser tests need beyond `make venv`: Chromium from the distribution, and Playwright to drive it, which
-# downloads no browser of its own. Fails if either cannot be had. Usage: prepare_browser.sh PYTHON, from the root.
+# What the browser tests need beyond `make venv`: Chromium from the distribution, Playwright to drive it, which downloads
+# no browser of its own, and what builds the documentation. Fails if one of them cannot be had. Usage: prepare_browser.sh PYTHON, from the root.
 set -euo pipefail
 python=$1
 
@@ -22,5 +22,5 @@ if [ -z "$(found)" ]; then
   exit 1
 fi
 
-echo "== Installing Playwright"
-"$python" -m pip install --quiet --disable-pip-version-check -r requirements-browser.txt
+echo "== Installing Playwright and MkDocs"
+"$python" -m pip install --quiet --disable-pip-version-check -r requirements-browser.txt -r requirements-docs.txt

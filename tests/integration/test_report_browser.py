@@ -6,9 +6,6 @@ Headless Chromium of the distribution, driven by Playwright; `make test-integrat
 from __future__ import annotations
 
 import io
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,20 +43,6 @@ def written(folder: Path, d=2, n=1500, columns=None, intervals=True, **choices) 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory) -> dict[str, Path]:
     return {kind: written(tmp_path_factory.mktemp("page"), **choices) for kind, choices in KINDS.items()}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    names = ("chromium", "chromium-browser", "google-chrome")
-    program = os.environ.get("RECOUP_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    assert program is not None, "Chromium is missing: run make test-integration, or name it by RECOUP_CHROMIUM"
-    with sync_playwright() as driver:
-        # Without its own sandbox it starts as root, in a container; it opens nothing but our own files.
-        opened = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
 
 
 class Visit:

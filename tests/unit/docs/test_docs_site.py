@@ -1,4 +1,7 @@
-"""The site asks nothing of other places, formulas and doctests are shown as meant. Needs what `make docs` installs."""
+"""The site fetches nothing, has a page per public name, and shows formulas and doctests as meant.
+
+Needs what `make docs` installs.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import sys
 
 import pytest
 from pages import DOCS, ROOT
+
+import recoup
 
 pytest.importorskip("mkdocs", reason="make docs installs what this needs")
 pytest.importorskip("latex2mathml", reason="make docs installs what this needs")
@@ -45,6 +50,22 @@ def test_a_doctest_is_shown_as_an_example():
     assert as_shown("Nothing to show.") == "Nothing to show."
 
 
+def test_every_public_name_is_in_the_reference_with_its_sentence():
+    made = module_of("reference_pages")
+    paths = [
+        path for listed in made.groups((DOCS / made.INDEX).read_text(encoding="utf-8")).values() for path in listed
+    ]
+    names = [path.rpartition(".")[2] for path in paths]
+    assert set(recoup.__all__) - {"__version__"} <= set(names)
+    assert len(set(names)) == len(names)
+    assert [path for path in paths if not made.sentence(path)] == []
+    files = set(made.addresses(paths).values())
+    assert len({file.lower() for file in files}) == len(files)  # also on a disk that ignores case
+    for path in paths:
+        exec(made.import_line(path), found := {})
+        assert path.rpartition(".")[2] in found
+
+
 def test_the_site_builds_without_a_warning_and_asks_nothing_of_other_places(tmp_path):
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
@@ -55,3 +76,8 @@ def test_the_site_builds_without_a_warning_and_asks_nothing_of_other_places(tmp_
     loaded = r"<(?:(?:script|img|iframe)[^>]*\ssrc|link[^>]*(?:stylesheet|icon|preconnect)[^>]*href)=.?(?:https?:)?//"
     assert [page.name for page in pages if re.search(loaded, page.read_text(encoding="utf-8"))] == []
     assert not list(tmp_path.rglob("*.py"))
+    index = (tmp_path / "reference.html").read_text(encoding="utf-8")
+    for name in set(recoup.__all__) - {"__version__"}:
+        text = (tmp_path / "reference" / f"{name}.html").read_text(encoding="utf-8")
+        assert f"from recoup import {name}" in re.sub("<[^>]+>", "", text)
+        assert f'href="reference/{name}.html"' in index
