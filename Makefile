@@ -73,7 +73,7 @@ $(PEER): lab/requirements-diffprivlib.txt
 	@$(PEER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-audit: $(STAMP)  ## Attacks on Recoup and bugs that they must catch; writes docs/trust.md again
+audit: $(STAMP)  ## Attacks on Recoup and bugs that they must catch; writes docs/evidence.md and docs/trust.md again
 	@echo "== recoup audit (some ten minutes; recoup audit --quick takes one or two)"
 	@$(BIN)/recoup audit --processes 2 -o docs
 	@echo "== Planted bugs"

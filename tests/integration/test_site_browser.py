@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -55,3 +56,16 @@ def test_without_its_script_the_search_finds_nothing(browser, site):
             found_by(browser, site / "index.html", "suggest_clusters")
     finally:
         (site / "gone.js").rename(site / "iframe-worker.js")
+
+
+def printed_pages(browser: Any, page: Path) -> int:
+    opened = browser.new_page()
+    opened.goto(page.as_uri())
+    paper = opened.pdf(format="A4", margin=dict.fromkeys(("top", "bottom", "left", "right"), "10mm"))
+    opened.close()
+    return len(re.findall(rb"/Type\s*/Page\b", paper))
+
+
+def test_trust_is_two_printed_pages_and_its_evidence_is_many(browser, site):
+    assert printed_pages(browser, site / "trust.html") <= 2
+    assert printed_pages(browser, site / "evidence.html") > 5  # so pages are really counted

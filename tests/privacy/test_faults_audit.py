@@ -18,7 +18,7 @@ def findings(tmp_path: Path, script: str, *options: str) -> list[dict[str, Any]]
     command = [sys.executable, "-m", f"recoup_lab.audit.{script}.run", *options, "-o", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr[-4_000:]
-    assert "passed" in (tmp_path / "trust.md").read_text()
+    assert "passed" in (tmp_path / "evidence.md").read_text()
     found: list[dict[str, Any]] = json.loads((tmp_path / "data" / f"{script}.json").read_text())["findings"]
     return found
 

@@ -1,8 +1,9 @@
 """All attacks in one table: what was tried, how often, what came of it, and how many planted bugs it caught.
 
 Reads what `recoup audit`, `planted_bugs`, `faults` and `fuzz` wrote, prints the table and puts it into
-`trust.md`. Ends with code 1 if anything in them has failed or is missing: an attack or a control that should be there,
-a planted bug or one of those that must catch it; and if they are not all of the source as it is.
+`evidence.md`, and a row for each group of attacks into `trust.md`. Ends with code 1 if anything in them failed or is
+missing: an attack or a control that should be there, a planted bug or one of those that must catch it; and if they are
+not all of the source as it is.
 """
 
 from __future__ import annotations
@@ -15,13 +16,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from recoup.cli.output import print_table
+from recoup_lab.audit.attacks.table import ATTACKS
+from recoup_lab.audit.evidence import caught_by_attack, source_digest, write_evidence, write_trust
 from recoup_lab.audit.findings import Finding, Row, summary_rows
 from recoup_lab.audit.planted_bugs import GROUPS, PATCHES, header, missed_by
-from recoup_lab.audit.trust import caught_by_attack, source_digest, write_trust
 from recoup_lab.pages import markdown
 
 PART: Final = "overview"
 HEADER: Final = ("attack", "tries", "result", "planted bugs caught")
+GROUP_HEADER: Final = ("what must hold", "tries", "found", "bugs caught")
+_MUST_HOLD: Final = {attack.name: attack.what for attack in ATTACKS} | {
+    "faults": "Kills, races and full disks lose nothing, and nothing unpaid is released.",
+    "bad input": "A spoilt file ends in a typed error.",
+}
 # What a control shows is shown for the attack whose checks it tests.
 _CONTROL_OF: Final = {
     "control: planted bugs": "kill -9",
@@ -68,6 +75,26 @@ def _caught(control: Finding) -> str:
     return str(n_planted) if control.passed else f"FAILED: {control.result}"
 
 
+def group_rows(rows: Sequence[Sequence[str]], planted: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """A row for each group of attacks, from the rows of its attacks."""
+    groups: dict[str, list[Sequence[str]]] = {}
+    for row in rows:
+        groups.setdefault(row[0].split(": ")[0], []).append(row)
+    caught: dict[str, set[str]] = {}
+    for attack, bugs in caught_by_attack(planted).items():
+        caught.setdefault(attack.split(": ")[0], set()).update(bugs)
+    found = list[tuple[str, ...]]()
+    for group, members in groups.items():
+        n_failed = sum(any(cell.startswith("FAILED") for cell in row) for row in members)
+        # Faults and bad input have controls of their own.
+        n_caught = len(caught.get(group, ())) or sum(int(row[3]) for row in members if row[3].isdigit())
+        tries = sum(int(row[1].replace(",", "")) for row in members)
+        said = f"**{n_failed} failed**" if n_failed else "nothing"
+        what = f"**{group}**: {_MUST_HOLD[group]}"
+        found.append((what, f"{tries:,}", said, str(n_caught)))
+    return found
+
+
 def missing(findings: Mapping[str, Sequence[Finding]], bugs: Mapping[str, Any]) -> list[str]:
     """What should be there and is not."""
     attacked = {found.group for found in findings["audit"]}
@@ -83,7 +110,9 @@ def missing(findings: Mapping[str, Sequence[Finding]], bugs: Mapping[str, Any]) 
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", required=True, help="with data/ and trust.md")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FOLDER", required=True, help="with data/, evidence.md and trust.md"
+    )
     folder = parser.parse_args().output
     try:
         runs = {name: json.loads((folder / "data" / f"{name}.json").read_text()) for name in _RUNS}
@@ -100,7 +129,8 @@ def main() -> int:
     said = f"{len(rows) - n_wrong} of {len(rows)} attacks found nothing; "
     said += f"{n_caught} of {len(bugs)} bugs planted in the source were caught.{quick}"
     print(said)
-    write_trust(folder, PART, f"{markdown(HEADER, rows, {1})}\n\n{said}")
+    write_evidence(folder, PART, f"{markdown(HEADER, rows, {1})}\n\n{said}")
+    write_trust(folder, PART, f"{markdown(GROUP_HEADER, group_rows(rows, bugs), {1, 3})}\n\n{said}")
     now = source_digest()
     wrong = [f"{name} is of another source" for name, run in runs.items() if run.get("source") != now]
     wrong += missing(found, bugs)

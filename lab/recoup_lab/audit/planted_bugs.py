@@ -108,7 +108,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--planted", choices=["all", "quick"], default="all", help="quick: six bugs, no control")
     parser.add_argument("--only", action="append", metavar="NAME", help="this bug; may be given again")
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write data/planted.json and trust.md")
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write data/planted.json and evidence.md")
     options = parser.parse_args()
     quick = options.planted == "quick"
     for name in options.only or ():
@@ -127,7 +127,7 @@ def main() -> int:
     if idle:
         print(f"FAILED no planted bug shows that these attacks can succeed: {', '.join(idle)}")
     if options.output is not None and not options.only:
-        from recoup_lab.audit.trust import write_planted
+        from recoup_lab.audit.evidence import write_planted
 
         write_planted(options.output, {r.name: {"what": r.what, "caught": list(r.caught)} for r in bugs})
     return 1 if idle or any(result.trouble for result in results) else 0

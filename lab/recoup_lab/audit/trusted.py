@@ -1,7 +1,7 @@
 """How many lines a privacy proof rests on: what sees records or makes noise, and all of Recoup that it imports.
 
     python -m recoup_lab.audit.trusted            print the table
-    python -m recoup_lab.audit.trusted -o docs    write it into trust.md, too
+    python -m recoup_lab.audit.trusted -o docs    write it into evidence.md, too, and its sum into trust.md
 
 Driver, estimators and commands hand records to them, and the rest reads only transcripts. Fewer lines are better.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from recoup.cli.output import print_table
-from recoup_lab.audit.trust import write_trust
+from recoup_lab.audit.evidence import write_evidence, write_trust
 from recoup_lab.pages import markdown
 from recoup_lab.tree import ROOT
 
@@ -120,15 +120,22 @@ def table(package: Path = PACKAGE, rooms: Iterable[str] = ROOMS) -> list[tuple[s
     ]
 
 
+def sum_text(rows: list[tuple[str, ...]]) -> str:
+    """The last row of the table in words."""
+    _, files, code, _ = rows[-1]
+    return f"These are [{code} lines of code in {files} files](evidence.md#what-there-is-to-read)."
+
+
 def main() -> int:
     """Print the table, and write it where that is asked for."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="with trust.md")
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="with evidence.md and trust.md")
     folder = parser.parse_args().output
     rows = table()
     print_table("Lines that a privacy proof rests on", HEADER, rows)
     if folder is not None:
-        write_trust(folder, PART, markdown(HEADER, rows, range(1, 4)))
+        write_evidence(folder, PART, markdown(HEADER, rows, range(1, 4)))
+        write_trust(folder, PART, sum_text(rows))
     return 0
 
 

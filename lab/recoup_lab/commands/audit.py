@@ -33,7 +33,7 @@ def audit(
         typer.Option(
             "--output",
             "-o",
-            help="A folder: findings go to data/audit.json, and into trust.md between its markers.",
+            help="A folder: findings go to data/audit.json, and into evidence.md between its markers.",
             rich_help_panel=_OUTPUT,
             show_default=False,
         ),
@@ -52,8 +52,8 @@ def audit(
     out.say("Loading the kernels (the first run compiles them) ...")
     from recoup_lab.audit.attacks.effort import Effort
     from recoup_lab.audit.attacks.table import ATTACKS, run_attacks
+    from recoup_lab.audit.evidence import write_audit
     from recoup_lab.audit.findings import HEADER, power_sentences
-    from recoup_lab.audit.trust import write_audit
 
     known = [attack.name for attack in ATTACKS]
     for name in only or ():

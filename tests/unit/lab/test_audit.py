@@ -22,7 +22,7 @@ from recoup.curator.source import fixed_records
 from recoup.errors import ParameterError
 from recoup.privacy.mechanism import SecureNoise
 from recoup.queries import QUERIES
-from recoup_lab.audit import trust
+from recoup_lab.audit import evidence
 from recoup_lab.audit.attacks import subjects
 from recoup_lab.audit.attacks.bounds import (
     GaussianClaim,
@@ -289,12 +289,12 @@ def test_the_command_ends_with_an_error_if_an_attack_succeeds(monkeypatch, tmp_p
     value = json.loads(result.stdout)
     assert (value["passed"], len(value["findings"])) == (False, 2)
     assert "1 attack succeeded" in result.stderr
-    assert "**failed:** not fine" in (tmp_path / "trust.md").read_text()
+    assert "**failed:** not fine" in (tmp_path / "evidence.md").read_text()
     planned(monkeypatch, finding())
     result = CliRunner().invoke(app, ["audit", "-o", str(tmp_path)])
     assert result.exit_code == 0
     assert "law of the noise" in result.stdout
-    assert "failed" not in (tmp_path / "trust.md").read_text()
+    assert "failed" not in (tmp_path / "evidence.md").read_text()
 
 
 def test_only_must_name_a_group(monkeypatch):
@@ -307,20 +307,20 @@ def test_only_must_name_a_group(monkeypatch):
 
 
 def test_parts_of_the_page_are_replaced_and_the_rest_stays(tmp_path):
-    begin, end = markers(trust.ATTACKS)
-    (tmp_path / "trust.md").write_text(f"# Trust\nwords\n{begin}\nold\n{end}\nmore words\n")
-    trust.write_audit(tmp_path, [finding()], quick=True, seed=0)
-    trust.write_planted(tmp_path, {"half-the-noise": {"what": "half | noise", "caught": ["law: law of the noise"]}})
-    text = (tmp_path / "trust.md").read_text()
+    begin, end = markers(evidence.ATTACKS)
+    (tmp_path / "evidence.md").write_text(f"# Evidence\nwords\n{begin}\nold\n{end}\nmore words\n")
+    evidence.write_audit(tmp_path, [finding()], quick=True, seed=0)
+    evidence.write_planted(tmp_path, {"half-the-noise": {"what": "half | noise", "caught": ["law: law of the noise"]}})
+    text = (tmp_path / "evidence.md").read_text()
     assert "old" not in text
-    assert text.startswith("# Trust\nwords\n")
+    assert text.startswith("# Evidence\nwords\n")
     assert "more words" in text
     assert "| half-the-noise | half \\| noise | law |" in text
     assert "| law | law of the noise | 1 | 3 | fine | 1 |" in text
     assert "1 of 1 caught" in text
-    (tmp_path / "trust.md").write_text(f"{end}\n{begin}\n")
+    (tmp_path / "evidence.md").write_text(f"{end}\n{begin}\n")
     with pytest.raises(ParameterError, match="one line"):
-        trust.write_audit(tmp_path, [finding()], quick=True, seed=0)
+        evidence.write_audit(tmp_path, [finding()], quick=True, seed=0)
 
 
 def test_a_summary_shows_the_worst_result():

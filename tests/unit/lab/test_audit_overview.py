@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from recoup_lab.audit import overview, planted_bugs
+from recoup_lab.audit.evidence import source_digest
 from recoup_lab.audit.findings import Finding
 from recoup_lab.audit.planted_bugs import CONTROL, Result
-from recoup_lab.audit.trust import source_digest
 
 
 def finding(attack, target="x", *, passed=True, group="faults", result="fine", **figures):
@@ -64,7 +64,7 @@ def folder(tmp_path):
         (tmp_path / "data").mkdir(exist_ok=True)
         for name, value in files.items():
             (tmp_path / "data" / f"{name}.json").write_text(json.dumps(value))
-        (tmp_path / "trust.md").write_text("# Trust\n")
+        (tmp_path / "evidence.md").write_text("# Evidence\n")
         return tmp_path
 
     return write
@@ -81,7 +81,11 @@ def test_the_table_is_printed_and_kept(folder, monkeypatch, capsys):
     n_bugs = len(list(planted_bugs.PATCHES.glob("*.patch")))
     said = capsys.readouterr().out
     assert f"18 of 18 attacks found nothing; {n_bugs} of {n_bugs} bugs planted in the source were caught." in said
-    assert "| faults: kill -9 | 3 | nothing wrong; x | 2 |" in (place / "trust.md").read_text()
+    assert "| faults: kill -9 | 3 | nothing wrong; x | 2 |" in (place / "evidence.md").read_text()
+    page = (place / "trust.md").read_text()
+    assert "| **bad input**: A spoilt file ends in a typed error. | 3 | nothing | 1 |" in page
+    assert page.count("\n| **") == len(planted_bugs.GROUPS) + 2
+    assert said.splitlines()[-1] in page
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_what_is_committed_leaves_no_survivor_unexplained():
     # After an edit of a file: `make mutate` tries its mutants; with `--report`, the page says that they were not tried.
     kept = committed()
     assert mutate.untrue(kept) == []
-    assert mutate.text_of(kept) in (DOCS / "trust.md").read_text(encoding="utf-8")
+    assert mutate.text_of(kept) in (DOCS / "evidence.md").read_text(encoding="utf-8")
 
 
 DOMAIN = "src/recoup/domain.py"
@@ -198,7 +198,7 @@ def test_a_page_that_says_more_than_was_tried_is_noticed(change):
     spoil, message = BEAUTIFIED[change]
     spoil(kept)
     assert any(message in claim for claim in mutate.untrue(kept))
-    assert mutate.text_of(kept) not in (DOCS / "trust.md").read_text(encoding="utf-8")
+    assert mutate.text_of(kept) not in (DOCS / "evidence.md").read_text(encoding="utf-8")
 
 
 def test_words_do_not_change_a_source_and_code_does():

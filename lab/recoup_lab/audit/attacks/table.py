@@ -34,17 +34,23 @@ class Attack(NamedTuple):
 
 # Cheap and exact ones first.
 ATTACKS: Final[tuple[Attack, ...]] = (
-    Attack(loss.GROUP, "The exact privacy loss between neighbours, with the samplers' answers held.", loss.attack),
-    Attack(spending.GROUP, "Each draw is by OpenDP, at its price, after its charge.", spending.attack),
+    Attack(loss.GROUP, "The exact privacy loss between neighbours is at most the claimed one.", loss.attack),
+    Attack(
+        spending.GROUP, "OpenDP draws all noise, at the stated scale, after the ledger was charged.", spending.attack
+    ),
     Attack(silence.GROUP, "Nothing but noisy values differs between neighbours.", silence.attack),
-    Attack(schemas.GROUP, "Categories and missing cells, through every reader.", schemas.attack),
-    Attack(persons.GROUP, "All records of a person, whoever else has which.", persons.attack),
-    Attack(unknown_bounds.GROUP, "Bounds that are found, and paid for.", unknown_bounds.attack),
-    Attack(updates.GROUP, "Compiled kernels follow a change of what they were compiled from.", updates.attack),
-    Attack(law.GROUP, "The noise of each block follows its law, in empty cells too.", law.attack),
-    Attack(precision.GROUP, "No gaps, grids or digits betray what noise was added to.", precision.attack),
-    Attack(mechanisms.GROUP, "Bounds on epsilon from many single answers.", mechanisms.attack),
-    Attack(releases.GROUP, "Bounds on epsilon from many whole releases; noise used twice.", releases.attack),
+    Attack(schemas.GROUP, "The same holds with categories and missing cells, through every reader.", schemas.attack),
+    Attack(persons.GROUP, "The same holds for all records of a person.", persons.attack),
+    Attack(unknown_bounds.GROUP, "Bounds that are found privately are paid for.", unknown_bounds.attack),
+    Attack(updates.GROUP, "Compiled kernels follow a change of their source.", updates.attack),
+    Attack(law.GROUP, "The noise of each block follows its law, also in empty cells.", law.attack),
+    Attack(precision.GROUP, "No gap, grid or digit shows what the noise was added to.", precision.attack),
+    Attack(mechanisms.GROUP, "Many single answers show no larger epsilon than claimed.", mechanisms.attack),
+    Attack(
+        releases.GROUP,
+        "Many whole releases show no larger epsilon than claimed; no noise is used twice.",
+        releases.attack,
+    ),
 )
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "RECOUP_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+from recoup_lab.audit.evidence import cpu_seconds, end_run  # noqa: E402
 from recoup_lab.audit.findings import Finding  # noqa: E402
-from recoup_lab.audit.trust import cpu_seconds, end_run  # noqa: E402
 
 FULL = {"kills": 500, "interrupts": 100, "races": 1000, "writes": 30}
 QUICK = {"kills": 25, "interrupts": 5, "races": 40, "writes": 3}
@@ -113,7 +113,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=list(PARTS), metavar="PART", help="may be given again")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--share", type=float, default=1.0, help="of the tries, for a run that is quicker still")
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write data/faults.json and trust.md")
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write data/faults.json and evidence.md")
     options = parser.parse_args()
     n = {name: max(1, int(count * options.share)) for name, count in (QUICK if options.quick else FULL).items()}
     start, found, cpu = time.monotonic(), [], cpu_seconds()

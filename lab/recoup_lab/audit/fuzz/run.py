@@ -17,9 +17,9 @@ from typing import Any
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "RECOUP_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+from recoup_lab.audit.evidence import cpu_seconds, end_run  # noqa: E402
 from recoup_lab.audit.findings import Finding  # noqa: E402
 from recoup_lab.audit.fuzz.workers import CHUNK, Chunk, Tally, run_chunks  # noqa: E402
-from recoup_lab.audit.trust import cpu_seconds, end_run  # noqa: E402
 
 GROUP = "bad input"
 FULL, QUICK = 1_000_000, 20_000
@@ -125,7 +125,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", action="append", choices=list(TARGETS), metavar="TARGET", help="may be given again")
     parser.add_argument("--case", type=int, metavar="NUMBER", help="run this case of --only again, unguarded")
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write data/fuzz.json and trust.md")
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write data/fuzz.json and evidence.md")
     options = parser.parse_args()
     if options.case is not None:
         if len(options.only or ()) != 1 or options.case < 0:

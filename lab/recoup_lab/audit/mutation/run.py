@@ -453,12 +453,12 @@ def text_of(value: Mapping[str, Any]) -> str:
 
 
 def write(folder: Path, value: Mapping[str, Any]) -> None:
-    """Keep a report in a folder and write its part of `trust.md`."""
-    from recoup_lab.audit.trust import write_trust
+    """Keep a report in a folder and write its part of `evidence.md`."""
+    from recoup_lab.audit.evidence import write_evidence
     from recoup_lab.pages import write_json
 
     write_json(folder / "data" / "mutation.json", value)
-    write_trust(folder, "mutation", text_of(value))
+    write_evidence(folder, "mutation", text_of(value))
 
 
 def main() -> int:
@@ -470,7 +470,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=30.0, help="of tests that a mutant must survive")
     parser.add_argument("--report", action="store_true", help="try nothing, only say what is known")
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write data/mutation.json and trust.md")
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write data/mutation.json and evidence.md")
     options = parser.parse_args()
     STATE.mkdir(parents=True, exist_ok=True)
     os.environ.update(_ONE_CORE | {"NUMBA_CACHE_DIR": str(STATE / "numba")})

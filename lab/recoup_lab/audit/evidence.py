@@ -1,4 +1,4 @@
-"""What the audit keeps and shows: JSON files in `data/`, and the parts of `trust.md` that are written from them."""
+"""What the audit keeps and shows: JSON files in `data/`, and the parts of `evidence.md` that are written from them."""
 
 from __future__ import annotations
 
@@ -41,17 +41,21 @@ def cpu_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def write_trust(folder: Path, part: str, text: str) -> Path:
-    """Write one part of `trust.md` in a folder."""
+def write_evidence(folder: Path, part: str, text: str) -> None:
+    """Write one part of `evidence.md` in a folder."""
+    write_part(folder / "evidence.md", "Evidence", part, text)
+
+
+def write_trust(folder: Path, part: str, text: str) -> None:
+    """Write one part of `trust.md` in a folder, the short page before `evidence.md`."""
     write_part(folder / "trust.md", "Trust", part, text)
-    return folder / "trust.md"
 
 
 # ---- `recoup audit`, and the bugs that it must catch ----
 
 
 def write_audit(folder: Path, findings: Sequence[Finding], *, quick: bool, seed: int) -> list[Path]:
-    """Keep a run of the audit in a folder and write its part of `trust.md`; returns the paths written."""
+    """Keep a run of the audit in a folder and write its part of `evidence.md`; returns the paths written."""
     run = {
         "quick": quick,
         "seed": seed,
@@ -76,10 +80,10 @@ def _write(folder: Path, name: str, value: object) -> list[Path]:
     run, bugs = (read_json(data / f"{kept}.json", "the audit") for kept in ("audit", "planted"))
     planted = None if bugs is None else bugs["bugs"]
     if run is not None:
-        write_trust(folder, ATTACKS, attacks_text(run, planted or {}))
+        write_evidence(folder, ATTACKS, attacks_text(run, planted or {}))
     if planted is not None:
-        write_trust(folder, PLANTED, planted_text(planted))
-    return [data / name, folder / "trust.md"]
+        write_evidence(folder, PLANTED, planted_text(planted))
+    return [data / name, folder / "evidence.md"]
 
 
 def caught_by_attack(planted: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -143,10 +147,10 @@ def _attacks(caught: Sequence[str]) -> str:
 def end_run(
     folder: Path | None, part: str, name: str, module: str, findings: Sequence[Finding], *, start: float, cpu: float
 ) -> int:
-    """Print the findings of a run and, where a folder is given, keep them there and write their part of `trust.md`.
+    """Print the findings of a run and, where a folder is given, keep them there and write their part of `evidence.md`.
 
     Args:
-        folder: with `trust.md`; its `data` gets the JSON file. None: nothing is written.
+        folder: with `evidence.md`; its `data` gets the JSON file. None: nothing is written.
         part: of the page.
         name: of the JSON file.
         module: that found them.
@@ -169,7 +173,7 @@ def end_run(
     }
     if folder is not None:
         write_json(folder / "data" / f"{name}.json", run)
-        write_trust(folder, part, run_text(run))
+        write_evidence(folder, part, run_text(run))
     n_passed = sum(found.passed for found in findings)
     print_table(f"Attacks: {part}", HEADER, [found.row() for found in findings], left=len(HEADER))
     print(f"{n_passed} of {len(findings)} passed; {run['seconds']:.0f} s, {run['cpu_seconds']:.0f} s of CPU.")
