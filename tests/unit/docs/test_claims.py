@@ -183,6 +183,27 @@ def test_floating_point_is_not_denied():
     assert "Floating point is used for one record at a time" in page
 
 
+# ---- figures ----
+
+
+def test_figures_about_synthetic_data_are_those_of_the_comparison():
+    # They are measured and written there; quote them again after `make rivals`.
+    comparison = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "synthetic.md").read_text(encoding="utf-8")
+    parts = re.split(r"^\*\*(.+)\*\*$", page, flags=re.MULTILINE)
+    for name, part in zip(parts[1::2], parts[2::2], strict=True):
+        measured = comparison.split(f"### {name}\n")[1].split("\n### ")[0].splitlines()
+        quoted = [line for line in part.splitlines() if re.match(r"\| \d", line)]
+        assert len(quoted) >= 3
+        assert [line for line in quoted if line not in measured] == []
+    sentences = [line.removeprefix("> ") for line in page.splitlines() if line.startswith("> ")]
+    assert len(parts) > 4
+    assert len(sentences) == 2
+    assert [sentence for sentence in sentences if sentence not in comparison] == []
+    rest = "\n".join(line for line in page.splitlines() if not line.startswith(("|", ">")))
+    assert re.findall(r"\d+\.\d+", rest) == []  # no figure that nothing checks
+
+
 # ---- dependencies ----
 
 
