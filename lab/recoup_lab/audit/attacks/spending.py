@@ -67,7 +67,7 @@ def _followed(effort: Effort, subject: Subject, terms: Terms) -> Finding:
     return Finding(
         group=GROUP,
         attack="price and order of draws",
-        target=f"{subject.name}, {terms.mechanism}, {terms.records_per_person} a person",
+        target=f"{subject.name}, {terms.mechanism}, {terms.records_per_person} per person",
         tries=len(heard.draws),
         result="; ".join(problems) or f"{float(share):.9f} of the claim spent, every charge before its draw",
         passed=not problems,
