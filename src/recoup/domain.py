@@ -77,7 +77,7 @@ class Domain(ABC):
         return self._project(unit)
 
     def contains(self, unit: ArrayLike) -> NDArray[np.bool_]:
-        """Tell for each point whether it lies in the unit domain."""
+        """Say for each point whether it lies in the unit domain."""
         unit = np.asarray(unit, dtype=np.float64)
         in_box: NDArray[np.bool_] = (np.abs(unit) <= 1.0).all(axis=-1)
         return in_box & (self._size(unit) <= self._radius())
@@ -97,7 +97,7 @@ class Domain(ABC):
 
     @property
     def units(self) -> tuple[str | tuple[str, ...] | None, ...]:
-        """What each column is counted in, for people: a unit, "share" of a category, its steps in order, or nothing."""
+        """The unit of each column, for readers: a unit, "share" of a category, its steps in order, or nothing."""
         return (None,) * self.n_columns
 
     @property
@@ -137,11 +137,11 @@ class Domain(ABC):
         return np.zeros(self.n_columns)
 
     def ends(self) -> tuple[Array, Array]:
-        """The least and the largest value of each coordinate."""
+        """The smallest and the largest value of each coordinate."""
         return np.full(self.n_columns, -1.0), np.ones(self.n_columns)
 
     def ends_at(self, unit: Array) -> tuple[Array, Array]:
-        """The least and the largest value that each coordinate of points can have."""
+        """The smallest and the largest value that each coordinate of points can have."""
         return np.full(unit.shape, -1.0), np.ones(unit.shape)
 
     def shape(self) -> tuple[int, float]:

@@ -71,20 +71,21 @@ def release(
         algorithm: what to ask next, for example `recoup.KMeans(n_clusters=15, n_rounds=5)`.
         X: the records: an array, a data frame, an Arrow table or stream, a Spark DataFrame, a path.
         domain: public bounds, for example `recoup.Box(low, high)`, or a `recoup.Schema`.
-        epsilon: the total budget, read as the decimal that is typed.
+        epsilon: the total budget, read as the decimal that you type.
         delta: 0 for pure epsilon; above 0, Gaussian noise is allowed.
         ledger: charged before every answer.
-        records_per_person: how many records one person may hold; where a column names persons, how many are kept of
-            each.
-        person: the column that names persons, so that all records of one are hidden together; one without a name
-            contributes nothing. Columns are then declared by name.
+        records_per_person: how many records one person may have; where a column identifies persons, how many are kept
+            of each.
+        person: the column that identifies persons, so that the promise covers all records of a person together; a
+            record without an identifier contributes nothing. Columns are then declared by name.
         per_person: "mean", the default, makes one row of a person's records; "sample" keeps `records_per_person` of
-            them, chosen by a keyed hash, and noise is as many times as large.
-        n_records: a public guess of their number; of rows, where a person has one.
+            them, chosen by a keyed hash, and the noise is that many times as large.
+        n_records: a public guess of the number of records (of persons, where each has one row).
         mechanism: "auto" is Laplace for delta=0, and otherwise what suits the algorithm (the default one: Laplace in up
-            to three columns, else Gaussian), but Gaussian where the ledger holds Gaussian rounds: both kinds are dear.
-        csv_dialect: how a CSV file was written: "rfc4180" quotes text, "lines" does not, so that the unit is a line.
-        random_state: harmless randomness only (initial centres); with simulated noise, the noise too.
+            to three columns, else Gaussian), but Gaussian where the ledger already holds Gaussian rounds, because
+            mixing both kinds is expensive.
+        csv_dialect: how a CSV file was written: "rfc4180" quotes text; "lines" does not, so that the unit is a line.
+        random_state: seeds only choices that need no protection (initial centres), and the noise if it is simulated.
         noise: "secure", or "simulated" for experiments.
         path: where to save the transcript after every round.
         resume: continue the transcript at `path`, under the ledger it began with; only what is missing is paid for.
@@ -93,8 +94,8 @@ def release(
     Returns:
         The transcript.
 
-    Guarantees: all rounds together, those that a crash lost included, cost at most (epsilon, delta); with a ledger also
-    those of all copies of the transcript that somebody continues.
+    Guarantees: all rounds together, including those that a crash lost, cost at most (epsilon, delta); with a ledger
+    this also holds for all copies of the transcript that somebody continues.
 
     >>> import numpy as np
     >>> from recoup import Box, KMeans

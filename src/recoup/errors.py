@@ -13,7 +13,7 @@ _LONGEST = 2_000  # characters of a message: what it quotes may come from a file
 
 
 class Argument(NamedTuple):
-    """A parameter that a message names, perhaps with its value as Python writes it; the command line has an option."""
+    """A parameter that a message names, perhaps with its value in Python; the command line shows the option instead."""
 
     name: str
     value: str | None = None
@@ -35,7 +35,7 @@ class Call(NamedTuple):
 class RecoupError(Exception):
     """Base class of every error that Recoup raises on purpose.
 
-    The `parts` of its message are text, arguments and calls, which every face spells in its own way.
+    The `parts` of its message are text, arguments and calls, which Python and the command line spell differently.
     """
 
     def __init__(self, *parts: object) -> None:
@@ -96,7 +96,7 @@ class LedgerLockedError(LedgerError):
 
 
 class LedgerUnitError(LedgerError):
-    """A ledger counts for another unit than a release, or does not say for which."""
+    """A ledger counts for another unit than the release, or has none."""
 
 
 class ContinuationError(LedgerError):
@@ -120,7 +120,7 @@ class FileInUseError(RecoupError):
 
 
 class DataError(RecoupError, ValueError):
-    """The table cannot be read as declared; says nothing about its records."""
+    """The table cannot be read as declared; the message says nothing about its records."""
 
 
 class UnknownColumnError(DataError, KeyError):
@@ -151,16 +151,16 @@ class ContractViolation(RecoupError, AssertionError):
 
 
 class PostprocessDeclined(UserWarning):
-    """What was released is too weak to infer a data set from: the algorithm's own answer was kept."""
+    """What was released is too weak to infer a data set from; the algorithm's own answer was kept."""
 
 
 class DoubtfulResult(UserWarning):
-    """The released answers themselves speak against a result, or rest on no more records than noise would explain."""
+    """The released answers contradict a result, or rest on no more records than noise would explain."""
 
 
 class CostlyTerms(UserWarning):
-    """Other public terms would give a far better answer: said before anything is spent."""
+    """Other public terms would give a far better answer; the warning comes before anything is spent."""
 
 
 class UnitConverted(UserWarning):
-    """A release is for fewer records of a person than its ledger: its prices are counted several times."""
+    """A release is for fewer records of a person than its ledger counts: its prices are counted several times."""

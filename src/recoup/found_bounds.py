@@ -50,7 +50,7 @@ class FoundBounds(Schema):
     """A schema that a release paid for: use it wherever bounds are declared.
 
     Attributes:
-        suggested: the same columns, those on a logarithmic scale whose counts ask for it.
+        suggested: the same columns, on a logarithmic scale where the counts suggest it.
         not_found: columns whose counts cannot be told from noise; their bounds, -1 and 1, say nothing.
         transcript: all that was released.
         privacy: what it cost.
@@ -83,7 +83,7 @@ class FoundBounds(Schema):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read the bounds from the transcript of an earlier release, for free; `save` writes the schema alone."""
+        """Read the bounds from the transcript of an earlier release, for free; `save` writes only the schema."""
         return cls(Transcript.load(path))
 
     def __repr__(self) -> str:
@@ -119,11 +119,11 @@ def find_bounds(
 
     Args:
         data: the records, of any kind that `release` takes.
-        columns: names of columns of numbers; none: all columns of a table that declares types. The cost is shared
-            by all, so name no more than needed. Those of an array are called x0, x1, ...
+        columns: names of columns of numbers; None: all columns of a table that declares types. All columns share the
+            budget, so name no more than needed. The columns of an array are called x0, x1, ...
         epsilon: what may be spent on it.
         delta: 0 for pure epsilon; above 0, Gaussian noise is allowed.
-        person: the column that names persons; of each `records_per_person` records are kept, as by
+        person: the column that identifies persons; `records_per_person` records of each are kept, as by
             `release(per_person="sample")`.
         records_per_person: how many records one person may hold.
         ledger: charged before the answer.
@@ -132,17 +132,17 @@ def find_bounds(
         random_state: the noise, if it is simulated; nothing else is random.
         noise: "secure", or "simulated" for experiments.
         path: where to save the transcript.
-        resume: take up the transcript at `path`, and pay for nothing again.
+        resume: continue the transcript at `path`, and pay for nothing twice.
 
     Returns:
         A schema of linear scales, with what it cost. An end is the edge of a bin, up to a sixteenth of its size outside
-        of the records that can be told from noise; an end near zero is zero. What lies farther out is too few records
-        to see and is clipped. Where nothing can be told from noise, bounds are (-1, 1), and `not_found` names the
-        column; that is paid for all the same.
+        the records that can be told from noise; an end near zero is zero. Records farther out are too few to see and
+        are clipped. Where nothing can be told from noise, bounds are (-1, 1), and `not_found` names the column; it
+        costs the same.
 
-    Guarantees: bounds are a function of noisy counts alone. Noise is taken for records where there are none, far from
-    all others, with a chance of at most 1e-5, all columns together. A value that is missing keeps no other of its
-    record from being counted.
+    Guarantees: bounds are a function of noisy counts alone. The probability that noise far from all records is taken
+    for records is at most 1e-5, for all columns together. A missing value does not keep the other values of its record
+    from being counted.
 
     >>> import numpy as np
     >>> years = np.random.default_rng(0).integers(1900, 2026, size=(10_000, 1))

@@ -62,16 +62,17 @@ def transcript_from(
     """Make a transcript of noisy answers that were made elsewhere, to be read by `infer`, `refit` and the report.
 
     Args:
-        domain: public bounds of the records, and where they were clipped to.
+        domain: public bounds of the records, and what they were clipped to.
         epsilon: what is claimed for all rounds together.
-        rounds: for each a query (or its JSON), its noisy answer, and the noise scales: one number, one for each block,
-            or one for each value. Answer and scales may also be given by the names of blocks.
+        rounds: for each round a query (or its JSON), its noisy answer, and the noise scales: one number, one per block,
+            or one per value. You may also give answer and scales by the names of blocks.
         delta: as claimed; above 0 for Gaussian noise.
         mechanism: the law of the noise: "laplace" (scale b) or "gaussian" (scale: the standard deviation).
-        algorithm: what the answer is refitted by, such as `recoup.KMeans(n_clusters=3)`, or another's name in words.
-            Left out: k-means where every round holds counts and sums of equally many cells, else the rounds alone.
+        algorithm: the algorithm that refits the answer, such as `recoup.KMeans(n_clusters=3)`, or the name of another
+            in words. By default k-means, where every round has counts and sums of the same number of cells, else only
+            the rounds.
         n_records: a public number of records, if there is one.
-        records_per_person: how many records one person may hold, as claimed.
+        records_per_person: how many records one person may have, as claimed.
         neighbours: "add-remove-one-record" or "replace-one-record", as claimed.
         units: "unit": centres and sums are of columns scaled to -1 to 1; "user": they are in the columns' own units.
         simulated: whether the noise came from a seed, so that the result is NOT PRIVATE.
@@ -79,8 +80,8 @@ def transcript_from(
     Returns:
         A transcript; its privacy statement says that it is claimed by whoever made it, and not verified.
 
-    Guarantees: sizes, positive noise scales and finite numbers are checked, that records inside the bounds can have
-    given the answers, and that the algorithm can read the rounds. Privacy is not. It cannot be continued.
+    Guarantees: checks sizes, positive noise scales and finite numbers, that records inside the bounds can have given
+    the answers, and that the algorithm can read the rounds. Does not check privacy. The transcript cannot be continued.
 
     >>> from recoup import Box
     >>> query = {"type": "voronoi", "centers": [[20.0], [60.0]], "sums": "absolute"}
@@ -112,7 +113,7 @@ def transcript_from(
 
 
 def load_foreign(path: str | os.PathLike[str]) -> Transcript:
-    """Read the JSON that people write by hand about answers that were made elsewhere.
+    """Read a JSON file that somebody wrote by hand about answers that were made elsewhere.
 
     Args:
         path: the file; `docs/imported.md` describes its fields.

@@ -245,7 +245,7 @@ class Mixed(Domain):
 
     @property
     def units(self) -> tuple[str | tuple[str, ...] | None, ...]:
-        """What each column is counted in, for people: a unit, "share" of a category, its steps in order, or nothing."""
+        """The unit of each column, for readers: a unit, "share" of a category, its steps in order, or nothing."""
         found: list[str | tuple[str, ...] | None] = []
         for part in self.parts:
             steps = part.column.values if isinstance(part.column, Category) and part.kind == "steps" else SHARE
@@ -330,7 +330,7 @@ class Mixed(Domain):
         return point
 
     def ends(self) -> tuple[Array, Array]:
-        """The least and the largest value of each coordinate."""
+        """The smallest and the largest value of each coordinate."""
         highest = np.concatenate([np.full(p.size, p.reach) if p.kind == "corners" else p.reaches for p in self.parts])
         corner = np.repeat([part.kind == "corners" for part in self.parts], [part.size for part in self.parts])
         return np.where(corner, 0.0, -highest), highest
@@ -356,7 +356,7 @@ class Mixed(Domain):
         return math.nextafter(math.sqrt(math.fsum(reach * reach for reach in self.reaches)), math.inf)
 
     def contains(self, unit: ArrayLike) -> NDArray[np.bool_]:
-        """Tell for each point whether it lies in the unit domain."""
+        """Say for each point whether it lies in the unit domain."""
         unit = np.asarray(unit, dtype=np.float64)
         flat = unit.reshape(-1, self.n_columns)
         return np.asarray((np.abs(self.clip(flat) - flat) <= _SAME).all(axis=1).reshape(unit.shape[:-1]))

@@ -170,10 +170,10 @@ _LAWS = {  # why, where a delta allows either
 
 
 def plan_adaptive(context: Context, *, n_clusters: int) -> Plan:
-    """Plan the default algorithm; where its cells lie and how wide they are is decided on the way.
+    """Plan the default algorithm; its rounds decide where cells lie and how wide they are.
 
     Args:
-        context: the terms of the release; without a declared number of records the plan is that for 10,000.
+        context: the terms of the release; without a declared number of records the plan is for 10,000.
         n_clusters: K.
 
     Guarantees: prices are those of the transcript that `PrivateKMeans` makes on these terms, and add up to the budget.
@@ -220,7 +220,7 @@ def _in_words(context: Context, stages: Sequence[Stage]) -> str:
 
 
 def plan_grid(context: Context, *, n_clusters: int, rule: grid.Rule = "eugkm") -> Plan:
-    """Plan EUGkM: noisy counts on one regular grid; notes say where it is not the one that the rule asks for.
+    """Plan EUGkM: noisy counts on one regular grid; notes say where the grid differs from the rule.
 
     Args:
         context: the terms of the release, with a declared number of records.

@@ -44,7 +44,7 @@ _LINES = tuple(zip((BLUE, RED, GREEN, ORANGE, PURPLE, SKY), "oXDs^v", ("-", "--"
 
 
 def new_figure(width: float = 6.4, height: float = 4.8, n_axes: int = 1) -> tuple[Any, list[Any]]:
-    """Make a figure of so many inches with axes side by side, without pyplot; returns both.
+    """Make a figure of this many inches with axes side by side, without pyplot; returns both.
 
     >>> len(new_figure(n_axes=2)[1])
     2
@@ -56,7 +56,7 @@ def new_figure(width: float = 6.4, height: float = 4.8, n_axes: int = 1) -> tupl
 
 
 def legend_below(ax: Any, n_columns: int = 3) -> Any:
-    """Put the legend under the axes, where it hides nothing, with so many entries side by side."""
+    """Put the legend under the axes, where it hides nothing, with this many entries side by side."""
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=n_columns, frameon=False, fontsize=9)
     return ax
 
@@ -102,7 +102,7 @@ def plot_centers(
 
 
 def plot_density(ax: Any, rows: ArrayLike, *, pair: tuple[int, int] = (0, 1), extent: Sequence[float]) -> Any:
-    """Draw records themselves as a light density: for evaluation by whoever may see the data, never for publication.
+    """Draw records as a light density; if they are real, only for those who may see the data.
 
     The `extent` is left, right, bottom, top: declared bounds, so that the frame says nothing about the records.
 
@@ -122,9 +122,9 @@ def plot_density(ax: Any, rows: ArrayLike, *, pair: tuple[int, int] = (0, 1), ex
 def plot_rounds(ax: Any, transcript: Transcript, *, pair: tuple[int, int] = (0, 1)) -> Any:
     """Draw how the centres of a transcript moved from round to round, from their start to the last iterate.
 
-    An algorithm that places its cells anew in every round has no paths: there, the centres of each round's cells are
-    drawn, darker in later rounds. For a single column the rounds run along the other axis. A transcript without cells
-    of the algorithm's own number raises `ParameterError`.
+    An algorithm that places new cells in every round has no paths: the centres of each round's cells are drawn instead,
+    darker in later rounds. For a single column the rounds run along the other axis. A transcript without cells raises
+    `ParameterError`.
     """
     domain = transcript.context.domain
     if transcript.algorithm.get("type") != KMeans.type_name:
@@ -218,7 +218,7 @@ def plot_intervals(
     pair: tuple[int, int] = (0, 1),
     simulated: bool = False,
 ) -> Any:
-    """Draw intervals, as of `PrivateKMeans.intervals`, as crosses around their centres; of one column, row by row.
+    """Draw intervals, as from `PrivateKMeans.intervals`, as crosses around their centres; one column, row by row.
 
     >>> ends = {"center_low": np.array([[0.0, 1.0]]), "center_high": np.array([[2.0, 3.0]])}
     >>> sizes = {"size_low": np.array([1.0]), "size_high": np.array([2.0])}
@@ -240,7 +240,7 @@ def plot_intervals(
 
 
 def plot_residuals(ax: Any, transcript: Transcript, inferred: InferredDataset) -> Any:
-    """Draw the mean misfit of each round to inferred data in units of its noise, with what noise alone would leave.
+    """Draw the mean misfit of each round to inferred data in units of its noise, and what noise alone would give.
 
     Shaded is the mean of noise, three standard deviations to either side.
     """
@@ -258,7 +258,7 @@ def plot_residuals(ax: Any, transcript: Transcript, inferred: InferredDataset) -
 
 
 def plot_trace(ax: Any, inferred: InferredDataset) -> Any:
-    """Draw the log target along the steps of each chain; data that no sampler found raises `ParameterError`."""
+    """Draw the log target along the steps of each chain; data without a sampler raises `ParameterError`."""
     ran = inferred.diagnostics
     if ran is None or not ran.log_likelihood_trace:
         raise ParameterError('only data inferred by the sampler has a trace: infer with method="mcmc".')
@@ -279,8 +279,8 @@ def plot_wcss(
 ) -> Any:
     """Draw the within-cluster sum of squares of several methods by epsilon, both on log scales.
 
-    `scores` goes from method to epsilon to score, and `errors` to its standard error; `references` are scores that do
-    not depend on epsilon, such as that of non-private k-means. Noise is simulated in every comparison with the data.
+    `scores` maps a method to epsilon to score, and `errors` to its standard error; `references` are scores that do not
+    depend on epsilon, such as that of non-private k-means. Noise is simulated in every comparison with the data.
 
     >>> plot_wcss(new_figure()[1][0], {"a": {0.5: 3.0, 1.0: 2.0}}, references={"none": 1.0}).get_xscale()
     'log'

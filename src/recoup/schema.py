@@ -43,13 +43,13 @@ class Number:
 
     Args:
         low: smallest possible value, public.
-        high: largest possible value, public; what lies outside is moved to the nearer end.
-        unit: of the values, for people, such as "years".
-        scale: in what distances are measured: "linear"; "log" or "sqrt" for values over several decades; or break
-            points between low and high, which then lie equally far apart.
-        missing: what stands for a missing cell: a value; "own" for a column of its own that says whether it is missing,
-            and the middle of the scale; none: a record without it contributes nothing.
-        weight: of its squared differences beside those of other columns, above 0 and at most 1.
+        high: largest possible value, public; values outside are moved to the nearer end.
+        unit: of the values, for readers, such as "years".
+        scale: how distances are measured: "linear"; "log" or "sqrt" for values of very different size; or break points
+            between low and high, which then lie equally far apart.
+        missing: what replaces a missing cell: a value; "own" for the middle of the scale and a second column that says
+            whether the value is missing; None: a record without it contributes nothing.
+        weight: multiplies its squared differences; above 0 and at most 1.
 
     >>> Number(1, 1e6, scale="log", unit="EUR", missing=1).scale
     'log'
@@ -109,13 +109,13 @@ class Category:
 
     Args:
         values: all values, public, as text; numbers and booleans are read as their text.
-        unit: of the values, for people.
+        unit: of the values, for readers.
         weight: what two different values add to a squared distance, where the two ends of a number add 4: the gamma of
-            k-prototypes; above 0 and at most 2. Of ordered values, as of a number.
+            k-prototypes; above 0 and at most 2. For ordered values, as for a number.
         other: whether a value that is not declared counts as one more, "other"; else its record contributes nothing.
-        missing: the value that stands for a missing cell; "own" for one more, "missing"; none: a record without it
+        missing: the value that replaces a missing cell; "own" for one more value, "missing"; None: a record without it
             contributes nothing.
-        ordered: whether the values are steps of a scale, equally far apart, instead of unlike each other.
+        ordered: whether the values are steps of a scale, equally far apart.
 
     >>> Category(["F", "M"], other=True).all_values
     ('F', 'M', 'other')
@@ -153,7 +153,7 @@ class Category:
 
     @property
     def all_values(self) -> tuple[str, ...]:
-        """The declared values, then those for others and for missing ones, if there are such."""
+        """The declared values, then "other" and "missing", if there are any."""
         return self.values + ((OTHER,) if self.other else ()) + ((MISSING,) if self.missing == OWN else ())
 
 
@@ -162,10 +162,10 @@ _KINDS: Final[dict[str, type[Number] | type[Category]]] = {"number": Number, "ca
 
 
 class Schema(Mapping[str, Column]):
-    """Declared columns by name, in their order: what `bounds=` takes where columns are more than numbers.
+    """Declared columns by name, in their order: use it as `bounds=` where columns are not only numbers.
 
     Args:
-        columns: a `Number`, a `Category` or a pair (low, high) for each column to use.
+        columns: a `Number`, a `Category` or a pair (low, high) per column to use.
 
     Guarantees: a schema is public; nothing in it is computed from records, unless `find_bounds` paid for it.
 
@@ -219,7 +219,7 @@ class Schema(Mapping[str, Column]):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schema:
-        """Read a `.toml` or `.json` file: a table for each column, or all of them in a table `columns`."""
+        """Read a `.toml` or `.json` file: one table per column, or all of them in a table `columns`."""
         path = Path(path)
         what, value, problem = f"the schema {str(path)!r}", None, ""
         if path.suffix.lower() not in (".toml", ".json"):

@@ -64,7 +64,7 @@ class Algorithm(ABC):
         return cls(**{field.name: value[field.name] for field in fields(cls)})  # type: ignore[arg-type]
 
     def planned_rounds(self, context: Context) -> tuple[int | None, bool]:
-        """How many rounds there will be, none if it cannot be told; and whether that is only the most."""
+        """How many rounds there will be, None if that is not known; and whether that is only the maximum."""
         return None, False
 
     @classmethod
@@ -81,7 +81,7 @@ class Algorithm(ABC):
         return 0
 
     def declines(self, context: Context, rounds: Rounds) -> str | None:
-        """Why not to infer, in one sentence that depends on released values alone; none where nothing is against it."""
+        """Why not to infer, in one sentence that depends only on released values; None if nothing is wrong."""
         return None
 
     @property
@@ -115,16 +115,16 @@ class Algorithm(ABC):
         return None
 
     def answer_note(self, context: Context, rounds: Rounds, answer: Array, data: WeightedPoints | None) -> str:
-        """What a reader of its answer has to know, from the rounds, or from the inferred data it was refitted on."""
+        """What a reader of its answer must know, from the rounds, or from the inferred data it was refitted on."""
         return ""
 
 
 class SimpleAlgorithm(FieldsAsJson, Algorithm):
     """A base for algorithms of your own, as frozen dataclasses.
 
-    Say `type_name`, `next_request`, `estimate` and `refit`. Where the answer is not a point, or points, of the domain,
-    say what it is `in_user_units`; where records lie in a small part of the domain, say where its `support` should be.
-    One that cannot be refitted does without this base class: `Algorithm` says what it needs.
+    Define `type_name`, `next_request`, `estimate` and `refit`. Where the answer is not a point, or points, of the
+    domain, also define `in_user_units`; where records lie in a small part of the domain, define `support`. An algorithm
+    that cannot be refitted does not use this base class: `Algorithm` says what it needs.
     """
 
     @abstractmethod

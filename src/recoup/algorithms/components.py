@@ -308,7 +308,7 @@ def _directions_of(answered: Round) -> Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentPlan:
-    """A way to principal components, and why."""
+    """The chosen way to find principal components, and why."""
 
     algorithm: Literal["covariance", "power"]
     n_rounds: int  # of the power iteration, else 1
@@ -327,7 +327,7 @@ def plan_components(context: Context, *, n_components: int, n_rounds: int = 6) -
         n_rounds: T, if it is the power iteration.
 
     Returns:
-        The plan. Up to 64 columns it is the covariance; above, the one with the smaller noise.
+        The plan. Up to 64 columns it is the covariance; above that, the one with less noise.
 
     Guarantees: the noise is that of the release on these terms, in expectation.
 

@@ -47,8 +47,8 @@ class LogisticRegression(Algorithm):
 
     Args:
         n_rounds: T.
-        step_size: of the descent, in units in which the longest record has length 1: below 8 it cannot diverge but for
-            the noise; data that fill their bounds stand more.
+        step_size: of the descent, in units in which the longest record has length 1: below 8 it cannot diverge without
+            noise; data that fills its bounds allows more.
         l2: the weight of the penalty (l2 / 2) |w|^2 beside the mean loss; the intercept is free.
         clip: the longest gradient of a record, in the mechanism's norm; by default the longest one at the start.
         pseudo_records: how many records' worth of trust the base of the inferred measure has.
@@ -130,7 +130,7 @@ class LogisticRegression(Algorithm):
 
         Real columns crowd at an end of their range, where few uniform points lie. So each pass explains the rounds on
         some points, and the next ones are drawn from exponential densities with the means that were found. Early passes
-        take answers for less exact: a support that is far away would be torn to its edge by what it cannot explain.
+        treat answers as less exact, because a distant support would be pulled to its edge by what it cannot explain.
         """
 
         def support(n: int, last: Measure | None) -> Array:

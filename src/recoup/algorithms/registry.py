@@ -112,10 +112,10 @@ def register(*kinds: type | Entry) -> None:
     """Let transcripts name these classes of queries and algorithms, in this process.
 
     Args:
-        kinds: classes of queries or algorithms, each with a `type_name` of its own; or an `Entry` of an algorithm, by
-            whose name users can then pick it wherever they pick one of Recoup's.
+        kinds: classes of queries or algorithms, each with its own `type_name`; or an `Entry` of an algorithm, whose
+            name users can then choose wherever they choose one of Recoup's.
 
-    Guarantees: a name that another class has already is refused; registering a class twice changes nothing.
+    Guarantees: a name that another class already has is refused; registering a class twice changes nothing.
 
     >>> from recoup import KMeans
     >>> register(KMeans)

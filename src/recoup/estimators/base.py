@@ -49,44 +49,45 @@ AnyPerPerson = PerPerson | None
 
 # What `help` and the reference say about the parameters and attributes of every estimator, after its own.
 _PARAMETERS = """
-        epsilon: required: the privacy budget of one fit, read as the decimal that is typed.
+        epsilon: required: the privacy budget of one fit, read as the decimal that you type.
         bounds: required and public: `(low, high)` of the features, each a number or one number per column; a list of
             pairs `[(low, high), ...]`, one per column; `{column: (low, high)}`, which also selects the columns; or a
-            `Schema` (or `{column: Number or Category}`), where columns are more than numbers. Never computed from the
-            data, except by "private", for all columns of numbers or instead of one pair: a part of epsilon, a tenth to
-            three tenths by their number, then finds them as `find_bounds` does.
+            `Schema` (or `{column: Number or Category}`), where columns are not only numbers. Never computed from the
+            data, except with "private", for all columns of numbers or in place of one pair: a part of epsilon, a tenth
+            to three tenths depending on the number of columns, then finds them as `find_bounds` does.
         delta: 0 for pure epsilon; above 0 allows Gaussian noise, which k-means uses in more than three columns.
-        n_records: a public guess of the number of records, or "auto"; of persons, where each has one row.
-        records_per_person: how many records one person may hold; declared, and enforced with per_person="sample" only.
-        person: the column that names persons: all records of one are then hidden together, and a record without a name
-            contributes nothing. Columns must be declared by name.
+        n_records: a public guess of the number of records (of persons, where each has one row), or "auto".
+        records_per_person: how many records one person may have; declared, and enforced only with per_person="sample".
+        person: the column that identifies persons: the promise then covers all records of a person together, and a
+            record without an identifier contributes nothing. Columns must be declared by name.
         per_person: "mean" (the default with `person`) makes one row of a person's records; "sample" keeps
-            `records_per_person` of them, and noise is as many times as large.
+            `records_per_person` of them, and the noise is that many times as large.
         postprocess: "maxent" infers the maximum-entropy data set from all rounds and refits on it without noise; "mcmc"
-            samples one; "none" keeps the algorithm's own answer, such as the last iterate. "auto" is "maxent"; where
-            released values say that there is too much noise to infer from (never of clusters) "none", and `fit` warns.
-        ledger: a `Ledger` or its path, charged before every answer. Without one nothing counts the fit.
-        csv_dialect: how a CSV file was written: "rfc4180", the default, quotes text, which may then hold line breaks;
-            with "lines" each line is a record, and the unit of the promise. Never guessed from the file.
-        random_state: harmless randomness only (first states, inference, refit). With simulated noise it draws the noise
-            too. Without one, the transcript is read with the seed that the commands use.
+            samples one; "none" keeps the algorithm's own answer, such as the last iterate. "auto" is "maxent", or
+            "none" with a warning where the released values are too noisy to infer from (never for clusters).
+        ledger: a `Ledger` or its path, charged before every answer. Without one, nothing counts the fit.
+        csv_dialect: how a CSV file was written: "rfc4180", the default, quotes text, which may then contain line
+            breaks; with "lines" each line is a record, and the unit of the promise. Never guessed from the file.
+        random_state: seeds only choices that need no protection (first states, inference, refit), and the noise if it
+            is simulated. Without one, the transcript is read with the seed that the commands use.
         noise: "secure" (a cryptographic generator that the system seeds) or "simulated", which is NOT PRIVATE."""
 _ATTRIBUTES = """
-        transcript_: everything that was released; none where an algorithm releases its answer alone.
+        transcript_: everything that was released; None where an algorithm releases only its answer.
         inferred_: the inferred data set, or none.
-        verdict_: whether the result can be trusted and how many records it rests on, by the transcript alone: good, or
-            doubtful with the reasons, which `fit` warns of (`recoup.errors.DoubtfulResult`); none without a transcript.
-        declined_: why "auto" did not infer, or none; not of clusters, which `doubtful_` tells one by one.
+        verdict_: whether the result can be trusted and how many records it rests on, from the transcript alone: good,
+            or doubtful with the reasons, of which `fit` warns (`recoup.errors.DoubtfulResult`); None without a
+            transcript.
+        declined_: why "auto" did not infer, or None; for clusters see `doubtful_` instead.
         privacy_: the privacy statement, and whether a ledger counts it.
-        bounds_: where bounds are "private" those that were found, with the transcript that they cost.
-        n_features_in_: the number of declared columns, which a table must have; `feature_names_in_` their names. What
-            is learnt has a column for each number, and one for each value of a category with three or more."""
+        bounds_: where bounds are "private", those that were found, with the transcript that found them.
+        n_features_in_: the number of declared columns, which a table must have; `feature_names_in_` their names. Learnt
+            attributes have one column per number, and one per value of a category with three or more values."""
 _GUARANTEES = """
 
     Guarantees: every learnt attribute is a function of the transcript, so publishing it costs no more than the fit.
-    What is asked about given records (`predict`, `transform`, `score` and their like) is answered exactly and without
-    noise: it is for local use only. A record with a missing or non-finite value contributes nothing to the fit, and
-    nothing mentions it."""
+    Methods that take records (`predict`, `transform`, `score` and similar ones) answer exactly and without noise: they
+    are for local use only. A record with a missing or non-finite value contributes nothing to the fit, and no message
+    says so."""
 
 
 class Opened(NamedTuple):
@@ -141,9 +142,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
         Args:
             X: an array, a data frame, an Arrow table or stream, a Spark DataFrame, or a path to Parquet or CSV.
-            y: of a classifier the labels, one for each row of a table in memory; or the name of a numeric column of X,
-                which is then no feature: files and Spark DataFrames need a name. Ignored by others.
-            transcript_path: where to save the transcript after every round, so that nothing paid for is lost.
+            y: for a classifier, the labels, one per row of a table in memory; or the name of a numeric column of X,
+                which is then not a feature. Files and Spark DataFrames need a name. Ignored by other estimators.
+            transcript_path: where to save the transcript after every round, so that nothing that was paid for is lost.
             resume: continue the transcript at that path; only what is missing is paid for.
             on_round: called with the number of finished rounds.
 

@@ -24,22 +24,25 @@ from recoup.transcript.context import Context
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
     """Differentially private principal components of columns scaled by their bounds.
 
-    Every column is scaled by its public bounds to [-1, 1], as noise needs it; components and variances are those of the
-    scaled columns. scikit-learn's PCA works in the user's units: the two agree, up to noise and one common factor of
-    the variances, when all bounds have the same width. `mean_` and `inverse_transform` are in the user's units.
+    Every column is scaled by its public bounds to [-1, 1], so that the noise is the same in all columns. Components and
+    variances are those of the scaled columns. scikit-learn's PCA works in the user's units; the two agree, up to noise
+    and one common factor of the variances, when all bounds have the same width. `mean_` and `inverse_transform` are in
+    the user's units.
 
     Args:
         n_components: p, at most the number of columns.
         domain: "auto" and "box" do not distort the data; "l1" and "l2" project records that lie outside the ball, in
-            `fit` as in `transform`, and make noise smaller; or a `Domain`.
+            `fit` and `transform`, and make the noise smaller; or a `Domain`.
         algorithm: "covariance", all second moments in one round; "power", a noisy power iteration; "auto" as
-            `recoup.algorithms.components.plan_components` says: the covariance up to 64 columns, above the less noisy.
-            One round of everything leaves nothing to reconcile: postprocess="auto" is "none" for the covariance.
+            `recoup.algorithms.components.plan_components` says: the covariance up to 64 columns, above that the less
+            noisy of the two. A single round leaves nothing to reconcile, so postprocess="auto" is "none" for the
+            covariance.
         n_rounds: "auto", or a number of rounds for "power"; "auto" is 6.
 
     Attributes:
         components_: (n_components, d), orthonormal, for scaled columns; the largest entry of each is positive.
-        explained_variance_: (n_components,), of scaled columns; not negative, and not always descending: it is noisy.
+        explained_variance_: (n_components,), of scaled columns; not negative, and because of noise not always
+            descending.
         explained_variance_ratio_: its share of the variance of all scaled columns.
         mean_: (d,), in the user's units, inside the bounds.
 

@@ -38,19 +38,19 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     Args:
         n_clusters: K.
         domain: "auto" and "box" do not distort the data; "l1", the paper's unit ball, and "l2" project records that lie
-            outside the ball, in `fit` as in `predict`, `transform` and `score`; or a `Domain`.
+            outside the ball, in `fit`, `predict`, `transform` and `score`; or a `Domain`.
         algorithm: "auto"; "adaptive", which chooses each query from everything answered so far; "lloyd", the paper's
             Algorithm 1; "grid", noisy counts on one regular grid (EUGkM); "hybrid", a grid and one round of "lloyd"
             where that is predicted to help; or "gupt" (sample and aggregate) and "privgene" (a genetic algorithm),
-            which spend pure epsilon and release centres alone: no transcript, nothing to infer from. "auto" is
-            "adaptive", unless rounds are asked for, or a postprocess that was made for "lloyd": the paper's sampler
+            which spend pure epsilon and release only centres: there is no transcript to infer from. "auto" is
+            "adaptive", unless you give `n_rounds` or a `postprocess` that was made for "lloyd": the paper's sampler
             "mcmc", or "consistency", which makes its rounds agree.
         n_rounds: "auto", or a number of rounds for "lloyd" (the paper uses 5) or "privgene".
 
     Attributes:
         cluster_centers_: (n_clusters, d), in the user's units, inside the bounds, in the order of their first column;
-            of a category the share of each value, so that there may be more columns than declared.
-        doubtful_: the clusters that may be nothing but noise, as rows of `cluster_centers_`.
+            for a category, the share of each value, so there may be more columns than declared.
+        doubtful_: the clusters that may be only noise, as rows of `cluster_centers_`.
 
     >>> x = np.random.default_rng(0).normal([[0.3, 0.7]], 0.1, size=(2000, 2))
     >>> model = PrivateKMeans(n_clusters=2, epsilon=1.0, bounds=(0, 1), random_state=0).fit(x)
@@ -105,7 +105,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
         Args:
             level: the wanted coverage; `docs/intervals.md` has the measured one.
-            simultaneous: whether all centres, and all sizes, are to lie inside at once, instead of each by itself.
+            simultaneous: whether all intervals of centres, and all of sizes, must hold at once, instead of each by
+                itself.
 
         Returns:
             Lower and upper ends in the user's units, rows as in `cluster_centers_`, after a few seconds of simulation.

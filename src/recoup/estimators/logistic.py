@@ -49,18 +49,19 @@ from recoup.schema import Number, Schema
 class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """Differentially private binary logistic regression, by gradient descent on clipped gradients.
 
-    A value outside its bounds counts as the nearest one inside, in `fit` as in `predict`.
+    A value outside its bounds counts as the nearest one inside, in `fit` and in `predict`.
 
     Args:
         classes: the two values of the label, the negative one first; public, and never learnt from the data. A record
-            with any other label contributes nothing, and nothing mentions it.
+            with any other label contributes nothing, and no message says so.
         n_rounds: steps of the descent.
-        step_size: of the descent, in units in which the longest record has length 1; it matters to the last iterate.
+        step_size: of the descent, in units in which the longest record has length 1; it mainly affects the last
+            iterate.
         l2: the weight of the penalty (l2 / 2) |w|^2 beside the mean loss, w for features scaled to [-1, 1] by their
             bounds; the intercept is free.
 
     Attributes:
-        coef_: (1, d), for features in the user's units; for those of a `Schema` as it scales them.
+        coef_: (1, d), for features in the user's units; for those of a `Schema`, on its scales.
         intercept_: (1,).
         classes_: (2,), as declared. The last column of `inferred_` is the label, 0 or 1; in a data set inferred from
             this transcript together with others it may lie between, and counts as positive from 0.5 on.
@@ -110,17 +111,17 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         return np.asarray(rows @ self.coef_[0] + self.intercept_[0])
 
     def predict_proba(self, X: Any) -> Array:
-        """The chances of the two classes, (n, 2); NaN where a value is missing. For local use only."""
+        """The probabilities of the two classes, (n, 2); NaN where a value is missing. For local use only."""
         decision = self.decision_function(X)
         return np.column_stack([expit(-decision), expit(decision)])
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likelier class of each record, exactly; the negative one where a value is missing. Local use only."""
+        """The more likely class of each record, exactly; the negative one where a value is missing. Local use only."""
         positive = self.decision_function(X) >= 0.0
         return np.asarray(self.classes_[positive.astype(np.int64)])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of right predictions among complete records with a declared label: for local use only.
+        """The share of correct predictions among complete records with a declared label: for local use only.
 
         The labels y may be the name of a numeric column of X; `sample_weight` says how much each record counts; without
         a complete record the share is NaN.

@@ -30,8 +30,8 @@ class Sample(NamedTuple):
 class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]
     """A differentially private mixture of Gaussians, spherical in columns scaled by their bounds.
 
-    In columns scaled by their public bounds to [-1, 1] each component has one variance for all of them. In the user's
-    units that is a diagonal covariance, wide where the bounds are.
+    Columns are scaled to [-1, 1] by their public bounds, and each component has one variance for all columns. In the
+    user's units that is a diagonal covariance, which is wide where the bounds are wide.
 
     Args:
         n_components: K.
@@ -42,8 +42,8 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
     Attributes:
         weights_: (n_components,), of sum 1.
         means_: (n_components, d), in the user's units, inside the bounds.
-        covariances_: (n_components, d), the variance of each column, in the user's units; of the columns of a `Schema`
-            as it scales them.
+        covariances_: (n_components, d), the variance of each column, in the user's units; for the columns of a
+            `Schema`, on its scales.
 
     >>> x = np.random.default_rng(0).normal([0.3, 0.7], 0.05, size=(5000, 2)).reshape(-1, 1)
     >>> model = PrivateGaussianMixture(2, 1.0, (0, 1), delta=1e-6, random_state=0, noise="simulated").fit(x)
@@ -75,12 +75,12 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
     def score_samples(self, X: Any) -> Array:
         """The log-density at each record, in the user's units; NaN where a value is missing. For local use only.
 
-        Of the columns of a `Schema` as it scales them.
+        For the columns of a `Schema`, on its scales.
         """
         return np.asarray(logsumexp(self._log_joint(X), axis=1)) - float(np.log(half_widths(self._domain)).sum())
 
     def score(self, X: Any, y: object = None) -> float:
-        """The mean log-density of the records that have one: for local use only."""
+        """The mean log-density of the complete records: for local use only."""
         densities = self.score_samples(X)
         return float(np.mean(densities[~np.isnan(densities)]))
 
@@ -90,7 +90,7 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
         return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """The likeliest component of each record, exactly; -1 where a value is missing. For local use only."""
+        """The most likely component of each record, exactly; -1 where a value is missing. For local use only."""
         joint = self._log_joint(X)
         return np.where(np.isnan(joint).any(axis=1), -1, joint.argmax(axis=1))
 
@@ -101,7 +101,7 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
     def sample(self, n_samples: int = 1) -> Sample:
         """Draw records in the user's units, and the component of each, from the fitted mixture; it costs no privacy.
 
-        As tails are not cut, some may lie outside the bounds; not of a `Schema`, whose scales end there.
+        Tails are not cut, so some records may lie outside the bounds, except with a `Schema`, whose scales end there.
         """
         check_is_fitted(self)
         n_samples = whole_number(n_samples, "n_samples")

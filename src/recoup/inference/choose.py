@@ -79,20 +79,20 @@ def suggest_clusters(
 
     Args:
         inferred: a data set with more than k_max points.
-        k_max: the largest number of clusters to look at; by default 8, or somewhat more than the transcript's.
-        transcript: what the data was inferred from: the intervals then hold the noise of the release, by simulated
-            transcripts, and the suggestion is held against it; else only the spread between samples of as many
-            records, and no suggestion is conclusive.
+        k_max: the largest number of clusters to try; by default 8, or somewhat more than the transcript's.
+        transcript: what the data was inferred from: intervals then include the noise of the release, by simulated
+            transcripts, and the suggestion is tested against it. Without it they include only the spread between
+            samples of as many records, and no suggestion is conclusive.
         domain: without a transcript, its bounds scale columns to [-1, 1]; without either, the inner 99% of the weight.
         level: the wanted coverage of the intervals.
         n_draws: simulated transcripts of the intervals; by default 19, or as many as a level above 0.95 needs.
-        random_state: harmless randomness; by default the seed by which the report reads.
+        random_state: seeds choices that need no protection; by default the seed of the report.
 
     Returns:
-        The curve and the suggestion, with what it is worth.
+        The curve, and the suggestion with how far it can be trusted.
 
     Guarantees: reads nothing but its arguments, so it costs no privacy. How often a conclusive suggestion is right is
-    measured (`docs/intervals.md`). Where clusters are tight, the records' own loss is below the curve.
+    measured (`docs/intervals.md`). Where clusters are tight, the loss of the records themselves is below the curve.
 
     >>> from recoup import InferredDataset
     >>> rng = np.random.default_rng(0)

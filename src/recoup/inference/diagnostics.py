@@ -41,8 +41,8 @@ _PART_OF_ANSWER = 0.1
 class Residuals:
     """The misfit of one round: mean |noisy - inferred| in units of the noise scale, by block.
 
-    Near 1 is what Laplace noise of that scale leaves (0.8 for Gaussian); far above, the data set does not explain the
-    round; far below, it follows the noise.
+    Laplace noise of that scale alone gives about 1 (Gaussian: 0.8). Far above, the data set does not explain the round;
+    far below, it follows the noise.
     """
 
     round: int

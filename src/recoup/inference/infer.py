@@ -55,10 +55,10 @@ def infer(
     Args:
         transcript: what was released; or several transcripts of one data set over the same domain, which are read
             together, so that one inferred data set answers all of them.
-        method: "maxent", the maximum-entropy measure that explains every round; "mcmc", the paper's sampler, or one on
-            the support of that measure for other rounds than those of DP-KMEANS; "consistency", the last round's means
-            after all rounds were made to agree on their totals (DP-KMEANS); or one of your own.
-        random_state: harmless randomness; by default the seed by which the commands and the report read.
+        method: "maxent", the maximum-entropy measure that explains every round; "mcmc", the paper's sampler, or, for
+            rounds other than those of DP-KMEANS, one on the support of that measure; "consistency", the last round's
+            means after all rounds were made to agree on their totals (DP-KMEANS); or one of your own.
+        random_state: seeds choices that need no protection; by default the seed of the commands and the report.
         n_points: points of the support ("maxent"); by default what the algorithm asks for, 10,000 for most.
         n_steps: steps of a chain ("mcmc"); the paper uses 30,000.
         proposal_variance: the paper's delta ("mcmc").

@@ -39,13 +39,13 @@ class InferredDataset:
         columns: names of the columns, if they have any.
         method: how it was inferred.
         simulated: true if the transcript's noise was simulated, so that nothing here is private.
-        privacy: the statement of all transcripts that it was made from, together; none where it is not known.
+        privacy: the statement of all transcripts that it was made from, together; None where it is not known.
         sources: fingerprints of those transcripts.
         draws: further data sets from the posterior, (m, d) each, if the method has them.
         diagnostics: how well it explains the transcript; none after loading from a file.
         verdict: whether it can be trusted; none after loading: `recoup.inference.judge.judge` finds it again.
 
-    Guarantees: a function of the transcript and harmless randomness, so that looking at it costs no privacy.
+    Guarantees: a function of the transcript and of randomness that does not depend on records, so it costs no privacy.
     """
 
     points: Array
@@ -65,7 +65,7 @@ class InferredDataset:
         return float(self.weights.sum())
 
     def sample(self, n: int, *, random_state: Any = None) -> Array:
-        """Draw n records from the points by their weights, in the user's units; without a seed others each time."""
+        """Draw n records from the points by their weights, in the user's units; without a seed, new ones each time."""
         n = whole_number(n, "n", low=0)
         rng = np.random.default_rng() if random_state is None else generator(random_state)
         total = self.weights.sum()
@@ -150,14 +150,15 @@ def refit(
     Args:
         transcript: what was released.
         inferred: the data set to cluster; none for the algorithm's own answer, the last iterate. Mass that cannot be
-            told from noise is taken away before, but for the paper's methods, "mcmc" and "consistency".
-        n_clusters: another number of clusters than the transcript's, at no cost; needs inferred data.
+            told from noise is removed first, except for the paper's methods, "mcmc" and "consistency".
+        n_clusters: another number of clusters, at no cost; needs inferred data.
         n_restarts: greedy k-means++ starts, for DP-KMEANS beside the last iterate; the best on the data is kept.
-        average_last: without inferred data, the mean of the iterates of so many last rounds, a baseline to beat.
-        random_state: harmless randomness; by default the seed by which the commands and the report read.
+        average_last: without inferred data, the mean of the iterates of this many last rounds, as a baseline.
+        random_state: seeds choices that need no protection; by default the seed of the commands and the report.
 
     Returns:
-        (n_clusters, d) centres inside the bounds, by their first column; of another algorithm, its answer.
+        (n_clusters, d) centres inside the bounds, in the order of their first column; for another algorithm, its
+        answer.
 
     Guarantees: reads nothing but its arguments; candidates are compared on the inferred data alone.
 

@@ -70,12 +70,12 @@ class Intervals:
 
     Attributes:
         level: the wanted coverage of each interval.
-        center_low: (K, d) in the user's units, inside the bounds; NaN where it is withheld, as the upper end.
+        center_low: (K, d) in the user's units, inside the bounds; NaN where it is withheld, like the upper end.
         center_high: (K, d).
         size_low: (K,) records in the cluster, at least 0; NaN where it is withheld.
         size_high: (K,).
         n_draws: transcripts that were simulated.
-        simultaneous: whether all centres, and all sizes, are meant to lie inside at once.
+        simultaneous: whether all intervals of centres, and all of sizes, are meant to hold at once.
         withheld: the intervals that would not hold, each with its reason.
     """
 
@@ -101,23 +101,23 @@ def intervals(
 ) -> Intervals:
     """Intervals of the estimate around the clusters that k-means without noise would find near these centres.
 
-    Each is the estimate plus or minus the level's order statistic of the absolute errors of simulated transcripts, and
-    beside it what those cannot show: how far centres and sizes are, beyond noise, from the cells of the last round and
-    from what it measured in them. What is simulated is inferred on a smaller support, with default settings.
+    Each is the estimate plus or minus the level's order statistic of the absolute errors of simulated transcripts.
+    Added to it is what these cannot show: how far centres and sizes are, beyond noise, from the cells of the last round
+    and from what it measured in them. Simulated transcripts are inferred on a smaller support, with default settings.
 
     Args:
         transcript: what was released, by an algorithm that finds clusters.
         inferred: the data set inferred from it.
         centers: (K, d) fitted centres in the user's units, as `refit` returns them.
         level: the wanted coverage, between 0 and 1.
-        simultaneous: whether all intervals of centres are to hold at once, and all of sizes, instead of each by itself.
+        simultaneous: whether all intervals of centres, and all of sizes, must hold at once, instead of each by itself.
         n_draws: simulated transcripts; by default 39, or as many as a level above 0.975 needs.
-        random_state: harmless randomness; by default the seed by which the commands and the report read.
+        random_state: seeds choices that need no protection; by default the seed of the commands and the report.
 
     Returns:
         Intervals whose rows follow the rows of `centers`.
 
-    Guarantees: a function of its arguments, so that it costs no privacy; inside the bounds, and finite but for what is
+    Guarantees: a function of its arguments, so it costs no privacy; inside the bounds, and finite except where
     withheld. The coverage is measured, not proved, for records clipped to the domain and the optimum near the centres.
 
     >>> from recoup import Box, KMeans, infer, refit, release

@@ -46,9 +46,9 @@ def judge(
 
     Args:
         transcripts: what was released, about one data set.
-        inferred: the data inferred from it; without any, only the number of records is judged.
-        centers: (K, d) refitted centres in the user's units: then means and sizes are those of clusters, and clusters
-            that may be nothing but noise are named. Else they are those of the cells of the last round with sums.
+        inferred: the data inferred from it; without it, only the number of records is judged.
+        centers: (K, d) refitted centres in the user's units: means and sizes are then those of clusters, and clusters
+            that may be only noise are named. Without it they are those of the cells of the last round with sums.
         predictions: by the number of a round, what the data inferred from the rounds before it answer to its query; a
             round that came as a surprise is noted. By default that of the last round of an adaptive release.
 

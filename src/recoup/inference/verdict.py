@@ -54,9 +54,9 @@ class Verdict:
 
     Attributes:
         reasons: what is wrong; a verdict without any is good.
-        notes: what is certain but too small to matter, and rounds that came as a surprise and are explained now.
-        records: how many records it rests on; none where that cannot be told.
-        n_rounds: rounds that the inferred data were held against; 0 where there are no inferred data.
+        notes: what is certain but too small to matter, and rounds that were not foreseen but are explained now.
+        records: how many records it rests on; None where that is not known.
+        n_rounds: rounds that the inferred data was compared with; 0 where there is no inferred data.
 
     >>> wrong = Reason(kind="column", sentence="age: measured 31, inferred 45", columns=("age",), clusters=(2,))
     >>> Verdict(reasons=(wrong,), n_rounds=5)
@@ -72,7 +72,7 @@ class Verdict:
 
     @property
     def good(self) -> bool:
-        """Whether nothing is wrong as far as the transcript tells."""
+        """Whether nothing is wrong, as far as the transcript shows."""
         return not self.reasons
 
     @property
@@ -82,12 +82,12 @@ class Verdict:
 
     @property
     def columns(self) -> tuple[str | int, ...]:
-        """All columns that something is wrong with."""
+        """All columns with which something is wrong."""
         return tuple(dict.fromkeys(column for reason in self.reasons for column in reason.columns))
 
     @property
     def clusters(self) -> tuple[int, ...]:
-        """All clusters that something is wrong with."""
+        """All clusters with which something is wrong."""
         return tuple(sorted({cluster for reason in self.reasons for cluster in reason.clusters}))
 
     @property

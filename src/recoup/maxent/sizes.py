@@ -70,7 +70,7 @@ class RecordCount:
 
     @property
     def sentence(self) -> str:
-        """The estimate with its interval, in words, without digits that mean nothing."""
+        """The estimate with its interval, in words, without meaningless digits."""
         if self.could_be_none:
             return f"rests on a number of {self.of} that cannot be told from none (0 to {self.high:,.0f})"
         step = 10.0 ** max(floor(log10(max(self.deviation, 1.0))), 0)

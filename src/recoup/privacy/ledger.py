@@ -70,10 +70,10 @@ class Ledger:
         LedgerFormatError: the file is not a ledger, is damaged, or is of a newer version.
         LedgerError: there is no such file, or it cannot be opened.
 
-    Guarantees: the whole interaction with all releases charged here is (epsilon, delta)-DP for what the unit says,
-    whichever way rounds were chosen, if each release satisfies its price for its own unit. ``spent`` is what the
-    entries would cost had they been planned in advance. May be used by several processes and threads, and after a fork.
-    A copy, a pickle or a scikit-learn clone spends from the same budget; a ledger in memory cannot be pickled.
+    Guarantees: the whole interaction with all releases charged here is (epsilon, delta)-DP for the unit, however rounds
+    were chosen, if each release satisfies its price for its own unit. ``spent`` is what the entries would cost if they
+    had been planned in advance. A ledger may be used by several processes and threads, and after a fork. A copy, a
+    pickle or a scikit-learn clone spends from the same budget; a ledger in memory cannot be pickled.
 
     >>> ledger = Ledger.in_memory(epsilon=1)
     >>> entry = ledger.charge(Price(measure="pure", amount=Fraction(1, 4)), purpose="round 1")
@@ -102,11 +102,11 @@ class Ledger:
 
         Args:
             path: the file, which must not exist yet.
-            epsilon: the whole budget; a float counts as the decimal that it prints.
+            epsilon: the whole budget; a float counts as the decimal that Python prints for it.
             delta: 0 for pure differential privacy; more to allow Gaussian noise.
-            records_per_person: for whom it counts; None: as the first release that is charged.
-            accounting: in what charges are added up where delta is above 0. "gaussian" is exact for Gaussian noise;
-                "zcdp" also takes mechanisms of your own that are priced in zCDP alone.
+            records_per_person: for whom it counts; None: that of the first release that is charged.
+            accounting: how charges are added up where delta is above 0. "gaussian" is exact for Gaussian noise; "zcdp"
+                also accepts your own mechanisms that are priced only in zCDP.
             timeout: seconds to wait while another process charges.
 
         Returns:
@@ -145,8 +145,8 @@ class Ledger:
         Args:
             epsilon: the whole budget.
             delta: 0 for pure differential privacy.
-            records_per_person: for whom it counts; None: as the first release that is charged.
-            accounting: in what charges are added up, as of ``create``.
+            records_per_person: for whom it counts; None: that of the first release that is charged.
+            accounting: how charges are added up, as in ``create``.
 
         Returns:
             The ledger, with nothing spent.
@@ -162,7 +162,7 @@ class Ledger:
 
     @property
     def name(self) -> str:
-        """How messages call it: by its file, if it has one."""
+        """What messages call it: its file, if it has one."""
         return f"ledger {self._store.name}"
 
     @property
@@ -172,12 +172,12 @@ class Ledger:
 
     @property
     def identifier(self) -> str | None:
-        """Drawn when it was made, and public; none in a ledger of an earlier version whose unit was not declared."""
+        """Its random public name; None in a ledger of an earlier version whose unit was not declared."""
         return self._state().identifier
 
     @property
     def unit(self) -> Unit | None:
-        """For whom it counts; none before the first charge, or in a ledger of an earlier version."""
+        """For whom it counts; None before the first charge, or in a ledger of an earlier version."""
         return self._state().unit
 
     @property
@@ -192,7 +192,7 @@ class Ledger:
 
     @property
     def accounting(self) -> Accounting:
-        """In what charges are added up where delta is above 0; "zcdp" in a ledger of an earlier version."""
+        """How charges are added up where delta is above 0; "zcdp" in a ledger of an earlier version."""
         return self._state().budget.accounting
 
     @property
@@ -212,18 +212,18 @@ class Ledger:
         """Say for whom the ledger counts, once: needed for a ledger that an earlier version made.
 
         Args:
-            records_per_person: the smallest that any release charged so far had; all of them hold for it.
-            kind: "line" where CSV is read by lines, as earlier versions always did, and lines are not records.
-            person: the column that names persons, where one does; they are counted instead.
+            records_per_person: the smallest that any release charged so far had; all of their promises hold for it.
+            kind: "line" where CSV is read by lines, as in earlier versions, and lines are not records.
+            person: the column that identifies persons, if there is one; the ledger then counts for persons.
 
         Returns:
             The unit.
 
         Raises:
-            LedgerUnitError: it is known already.
+            LedgerUnitError: the unit is already known.
 
-        Guarantees: sums and entries stay as they are. A ledger of an earlier version gets an identifier, and can no
-        longer be read by that version.
+        Guarantees: sums and entries stay as they are. A ledger of an earlier version gets an identifier; that version
+        can then no longer read it.
 
         >>> str(Ledger.in_memory(epsilon=1).declare(records_per_person=5))
         '5 records of one person'
@@ -248,17 +248,20 @@ class Ledger:
             price: what the release costs.
             purpose: what it is for, in words; never anything about records.
             run: which run it belongs to.
-            unit: whose presence the price hides; for fewer records of a person than the ledger it is counted upward.
-            n_before: how many charges of this run the ledger must hold, so that a run goes on in one place only.
+            unit: whose presence the price hides; a price for fewer records of a person than the ledger counts is
+                converted upward.
+            n_before: how many charges of this run the ledger must hold, so that a run continues in one place only.
 
         Returns:
             The entry, which is on disk.
 
         Raises:
             BudgetExceededError: too little is left.
-            BudgetError: a price that is not pure, and delta = 0; or one in zCDP alone, and the accounting is another.
-            LedgerUnitError: the price is for more records of a person than the ledger, or the ledger does not know.
-            ContinuationError: the run went on elsewhere.
+            BudgetError: the price is not pure and delta is 0; or it is known only in zCDP and the accounting is
+                "gaussian".
+            LedgerUnitError: the price is for more records of a person than the ledger counts, or the ledger has no
+                unit.
+            ContinuationError: the run was continued elsewhere.
             LedgerLockedError: another process held the ledger for too long.
 
         Guarantees: if this raises, do not release. If it returns, the charge survives the death of the process.
@@ -290,11 +293,11 @@ class Ledger:
         """Say what some charges would do, and write nothing.
 
         Args:
-            plan: a plan of rounds, as `recoup.planner` makes it, or the prices themselves; all of them are to fit.
+            plan: a plan of rounds, as `recoup.planner` makes it, or the prices themselves; all of them must fit.
             unit: whose presence the prices hide.
 
         Returns:
-            The epsilon spent before, asked for and left after, and whether all of it fits.
+            The epsilon spent before, asked for, and left afterwards, and whether all of it fits.
 
         Raises:
             LedgerUnitError: the ledger would refuse them because of their unit.
@@ -309,7 +312,7 @@ class Ledger:
         return Preview(state.spent, after.spent - state.spent, left_after, after.totals.fits(state.budget))
 
     def afford(self, price: Price, unit: Unit) -> None:
-        """Refuse what is more than is left (`BudgetExceededError`), while nothing is spent."""
+        """Refuse more than is left (`BudgetExceededError`), before anything is spent."""
         preview = self.preview([price], unit=unit)
         if not preview.fits:
             spent, asked = preview.spent_before, preview.asked
@@ -318,8 +321,8 @@ class Ledger:
     def expect(self, unit: Unit) -> None:
         """Say how prices for a unit will be counted, before the first of them is charged.
 
-        Warns (`UnitConverted`) where they are for fewer records of a person than the ledger; `LedgerUnitError` where
-        they cannot be counted.
+        Warns (`UnitConverted`) where they are for fewer records of a person than the ledger counts; raises
+        `LedgerUnitError` where they cannot be counted.
         """
         self.preview([], unit=unit)
         counted = self.unit

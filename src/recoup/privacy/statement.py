@@ -183,23 +183,23 @@ def _read_per_person(words: str | None) -> str | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PrivacyStatement(dict[str, Any]):
-    """A privacy statement: a dictionary that cannot be changed, whose entries are attributes too.
+    """A privacy statement: a read-only dictionary whose entries are also attributes.
 
     Attributes:
         epsilon: the whole budget.
         delta: 0 for pure differential privacy.
         neighbours: which tables are neighbours.
         unit: what is protected as a whole, in words.
-        csv_dialect: in which CSV was read; none for other tables.
+        csv_dialect: the dialect in which CSV was read; None for other tables.
         bounds: the declared "low" and "high" of each column, and the "columns", if they have names; the "schema", if
             one was declared.
         domain: the shape of the domain: "box", "l1", "l2", or "mixed" for that of a schema.
-        mechanism: the law of the noise; of several, joined by "and".
+        mechanism: the law of the noise; several are joined by "and".
         noise: "secure", "simulated", or "unverified" where the answers are imported.
         spent: the part of epsilon that was spent, rounded up.
         version: of Recoup.
-        counted: by what it is added to other releases of the same records, if that is known.
-        per_person: what became of the records of a person, where the unit is a person.
+        counted: what adds it to other releases of the same records, if that is known.
+        per_person: how the records of a person were combined, where the unit is a person.
 
     >>> from recoup import Box, KMeans, release
     >>> privacy = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=0.5).privacy
@@ -230,7 +230,7 @@ class PrivacyStatement(dict[str, Any]):
 
     @property
     def statement(self) -> str:
-        """Whether this is private at all, in words that go wherever it is printed, saved or drawn."""
+        """Whether this is private at all, in words that appear wherever it is printed, saved or drawn."""
         return STATEMENTS[self.noise]
 
     @property
@@ -239,14 +239,14 @@ class PrivacyStatement(dict[str, Any]):
         return tuple(self.mechanism.split(" and "))
 
     def covers(self, other: PrivacyStatement) -> bool:
-        """Whether it can be that of several releases, the other among them: a file might promise too much."""
+        """Whether it can be that of several releases that include the other: a file might promise too much."""
         weakest = tuple(STATEMENTS).index
         enough = self.epsilon >= other.epsilon and self.delta >= other.delta
         return enough and weakest(self.noise) <= weakest(other.noise)
 
     @classmethod
     def together(cls, statements: Sequence[PrivacyStatement]) -> PrivacyStatement:
-        """One statement for several releases: epsilons and deltas add up, the weakest word about the noise holds."""
+        """One statement for several releases: epsilons and deltas add up, and the weakest claim about noise holds."""
         first = statements[0]
         if any((other.neighbours, other.unit) != (first.neighbours, first.unit) for other in statements):
             raise ParameterError(
@@ -268,7 +268,7 @@ class PrivacyStatement(dict[str, Any]):
 
     @classmethod
     def from_json(cls, value: Any) -> PrivacyStatement:
-        """Read back the statement of inferred data; what Recoup would not have written is refused, as it is printed."""
+        """Read back the statement of inferred data; anything that Recoup would not write is refused."""
         numbers = {name: value[name] for name in ("epsilon", "delta", "spent")}
         ends = {name: value["bounds"][name] for name in ("low", "high")}
         columns = value["bounds"]["columns"]

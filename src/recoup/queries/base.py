@@ -34,7 +34,7 @@ _PLAIN = (bool, int, float, str, type(None))  # what JSON keeps as it is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A stretch of the answer that shares one part of the budget.
+    """A part of the answer with its own share of the budget.
 
     Attributes:
         name: what the budget split calls it, for example "count".
@@ -68,7 +68,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How far one record, added or removed, can move each block of an answer."""
+    """How far one record, if added or removed, can move each block of an answer."""
 
     blocks: tuple[Block, ...]
 
@@ -338,9 +338,9 @@ class FieldsAsJson:
 
 
 class SimpleQuery(FieldsAsJson, ABC):
-    """A base for queries of your own, as frozen dataclasses.
+    """A base for your own queries, as frozen dataclasses.
 
-    Say `type_name`, `n_columns`, `size`, `sensitivity` and `contribution`; totals and JSON follow.
+    Define `type_name`, `n_columns`, `size`, `sensitivity` and `contribution`; totals and JSON follow.
 
     >>> from dataclasses import dataclass, fields
     >>> @dataclass(frozen=True)
@@ -382,7 +382,7 @@ class SimpleQuery(FieldsAsJson, ABC):
 def bounded_block(
     name: str, size: int, *, l1: ArrayLike, l2: ArrayLike | None = None, total: float | None = None
 ) -> Block:
-    """A block of real values with one bound for all of them, or one for each.
+    """A block of real values with one bound for all of them, or one per value.
 
     Args:
         name: what the budget split calls it.

@@ -54,7 +54,7 @@ class VoronoiQuery:
     Args:
         centers: (k, d), in the unit domain.
         sums: "none"; "absolute", the plain vector sum as in the paper; or "relative", the sum of x - centre, each
-            scaled back to the cell's radius, so that noise grows with the cell and not with the domain.
+            scaled back to the cell's radius, so that the noise depends on the size of the cell and not of the domain.
         radii: (k,) clipping radii from 2^-30 to 2^30, for relative sums only.
         norm: the norm of the clipping: 1 for Laplace, 2 for Gaussian noise.
         squares: whether to ask also for the sum of the squared distance of each record from its centre, in that norm

@@ -38,7 +38,7 @@ from recoup.schema import Category
 class Marginal:
     """A regular grid over some columns of the unit box; cells are numbered with the last column fastest.
 
-    It goes from minus its reach to its reach along each column, where records lie no farther out.
+    Along each column it goes from minus its reach to its reach; no record lies farther out.
 
     >>> Marginal(columns=(0,), sides=(4,)).cells(np.array([[-1.0], [0.1], [1.0]]))
     array([0, 2, 3])
@@ -78,7 +78,7 @@ class Marginal:
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(self.size, len(self.sides))
 
     def drawn(self, cells: Integers, rng: np.random.Generator) -> Array:
-        """A point within each of some cells, anywhere in it, (n, number of columns)."""
+        """A random point in each of some cells, (n, number of columns)."""
         corner = np.stack(np.unravel_index(cells, self.sides), axis=1)
         return np.asarray(self.reach * ((corner + rng.random(corner.shape)) / np.array(self.sides) * 2.0 - 1.0))
 
@@ -243,7 +243,7 @@ class HistogramQuery(_CountsQuery):
 
     @classmethod
     def one_way(cls, *, dimension: int, bins: int) -> Self:
-        """Every column's histogram with so many bins."""
+        """Every column's histogram with this many bins."""
         marginals = tuple(Marginal(columns=(j,), sides=(bins,)) for j in range(dimension))
         return cls(dimension=dimension, marginals=marginals)
 

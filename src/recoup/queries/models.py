@@ -113,12 +113,12 @@ class MixtureQuery(SimpleQuery):
         weights: (k,) positive; only their ratios matter.
         variances: (k,) of any one column.
         radii: (k,) to which x - m is scaled back, in the given norm.
-        reaches: (k,) up to which the length |x - m| is seen.
+        reaches: (k,) at which the length |x - m| is cut off.
         norm: the norm of the clipping: 1 for Laplace, 2 for Gaussian noise.
 
     Guarantees: responsibilities are at least 0 and add up to 1, so one record changes them together by at most 1 in
-    both norms, the sums by the weighted mean of the radii, and the squared lengths by that of reach^2 / 2; for every
-    record whatsoever.
+    both norms, the sums by the weighted mean of the radii, and the squared lengths by that of reach^2 / 2, for every
+    record.
 
     >>> two = np.ones(2)
     >>> query = MixtureQuery(weights=two, means=np.array([[-1.0], [1.0]]), variances=two, radii=two, reaches=two)

@@ -49,9 +49,9 @@ def check_algorithm(
     random_state: int = 0,
     raise_on_failure: bool = True,
 ) -> Report:
-    """Try the contract of an algorithm of your own and of every query that it asks, and explain what breaks it.
+    """Check the contract of your own algorithm and of every query that it asks, and explain what breaks it.
 
-    It is driven on generated tables with simulated noise; queries of up to 64 rounds go through `check_query`'s checks.
+    It runs on generated tables with simulated noise; queries of up to 64 rounds go through the checks of `check_query`.
 
     Args:
         algorithm: the algorithm.
@@ -65,7 +65,7 @@ def check_algorithm(
     Returns:
         Every check with whether it passed, and why not.
 
-    Guarantees: no real record is needed. It can find that a promise is broken, and cannot prove that it is kept.
+    Guarantees: needs no real record. It can find that a promise is broken; it cannot prove that it is kept.
 
     >>> from recoup import Box, KMeans
     >>> print(check_algorithm(KMeans(n_clusters=2, n_rounds=2), domain=Box([0], [1])))

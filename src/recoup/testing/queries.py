@@ -54,7 +54,7 @@ def check_query(
     random_state: int = 0,
     raise_on_failure: bool = True,
 ) -> Report:
-    """Try the contract of a query of your own, and explain what breaks it.
+    """Check the contract of your own query, and explain what breaks it.
 
     Args:
         query: the query.

@@ -56,7 +56,7 @@ def require(holds: object, message: str, *, check: str | None = None) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What came of one rule of the contract.
+    """The result of one rule of the contract.
 
     Attributes:
         name: its short name.

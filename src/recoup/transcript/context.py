@@ -28,19 +28,19 @@ class Context:
 
     Args:
         domain: where records lie.
-        epsilon: the total budget, read as the decimal that was typed.
+        epsilon: the total budget, read as the decimal that was given.
         delta: 0 for pure epsilon.
         mechanism: "laplace" or "gaussian" (which needs delta above 0).
         n_records: a public guess of the number of records, or none.
-        records_per_person: how many records one person may hold; multiplies the distance between neighbours. Of
-            persons that a column names: how many of each are kept.
-        csv_dialect: in which CSV was read, "rfc4180" or "lines"; none for other tables.
-        accounting: how rounds of Gaussian noise are added up: "gaussian" exactly; "zcdp" as earlier versions did, whose
-            releases and ledgers go on so.
-        person: the column that names persons, all of whose records are then hidden together; none: records are.
-        per_person: what becomes of a person's records: "mean", one row, or "sample", `records_per_person` of them.
-        sample_key: of the keyed hash by which they are chosen, 32 hexadecimal digits; drawn once for a run,
-            independently of records, and public.
+        records_per_person: how many records one person may have; multiplies the distance between neighbours. Where a
+            column identifies persons: how many of each are kept.
+        csv_dialect: the dialect in which CSV was read, "rfc4180" or "lines"; None for other tables.
+        accounting: how rounds of Gaussian noise are added up: "gaussian" exactly; "zcdp" for releases and ledgers of
+            earlier versions.
+        person: the column that identifies persons, if the promise is to persons; None: to records.
+        per_person: how a person's records are combined: "mean", one row, or "sample", `records_per_person` of them.
+        sample_key: the key of the hash that chooses them, 32 hexadecimal digits; drawn once per run, independently of
+            records, and public.
 
     >>> from recoup.domain import Box
     >>> Context(domain=Box([0], [1]), epsilon=Fraction("0.5")).budget
@@ -119,7 +119,7 @@ class Context:
 
     @property
     def per_person_words(self) -> str | None:
-        """What becomes of the records of a person, in words; none where records are hidden one by one."""
+        """How the records of a person are combined, in words; None where the promise is to records."""
         return None if self.per_person is None else per_person_words(self.per_person, self.records_per_person)
 
     @property
@@ -129,7 +129,7 @@ class Context:
 
     @property
     def budget_measure(self) -> Measure:
-        """In what rounds are priced."""
+        """The measure in which rounds are priced."""
         if self.mechanism == "laplace":
             return "pure"
         # With fewer steps between neighbours, the exact price of discrete noise is not proved.

@@ -81,8 +81,9 @@ class Round:
         integers: the noisy integer totals as they left the mechanism; none where the answer is imported.
         weights: the integer sensitivity of each block of the answer.
         scale: the noise scale of the integers.
-        price: what the round cost, by OpenDP's privacy map; of an imported answer, what such noise would cost here.
-        share: its share of the total budget; 0 where it is imported, as nobody knows.
+        price: what the round cost, by OpenDP's privacy map; for an imported answer, what such noise would cost in
+            Recoup.
+        share: its share of the total budget; 0 where it is imported, because the share is unknown.
         units: what one step of each integer is worth in the unit domain.
         imported: the answer in the unit domain, where it was made elsewhere; its units are then its noise scales.
     """
@@ -117,8 +118,8 @@ class Round:
     def of_imported(cls, context: Context, *, query: Query, noisy: ArrayLike, scales: ArrayLike) -> Self:
         """Assemble a round from an imported answer, all in the unit domain.
 
-        Its scales are one for all values, for each block, or for each value. Its price is what noise of these scales
-        would cost here, and promises nothing.
+        There is one scale for all values, one per block, or one per value. Its price is what noise of these scales
+        would cost in Recoup, and promises nothing.
         """
         check_columns(query, context.domain)
         sensitivity = query.sensitivity(context.domain)

@@ -70,8 +70,8 @@ class Transcript:
         simulated: true if the noise was simulated, so that nothing here is private.
         lost: shares of the budget that a crash spent without an answer.
         pending: the share of a round that was about to be answered when the file was written.
-        neighbours: which tables are neighbours: by the unit, where nothing else is claimed.
-        payment: who pays for it; none where the file does not say.
+        neighbours: which tables are neighbours; follows from the unit, unless something else is claimed.
+        payment: who pays for it; None where the file does not say.
         library_version: of Recoup, when it was written.
     """
 
@@ -91,12 +91,12 @@ class Transcript:
 
     @property
     def imported(self) -> bool:
-        """Whether its answers were made elsewhere, so that its privacy is claimed and not known."""
+        """Whether its answers were made elsewhere, so that its privacy is only claimed."""
         return any(answered.imported is not None for answered in self.rounds)
 
     @property
     def shares_spent(self) -> Fraction:
-        """The part of the total budget that is spent, answered or lost; all of it where it is only claimed."""
+        """The share of the total budget that is spent, answered or lost; all of it where it is only claimed."""
         if self.imported:
             return Fraction(1)
         return sum((r.share for r in self.rounds), Fraction(0)) + sum(self.lost, Fraction(0)) + (self.pending or 0)
@@ -105,8 +105,8 @@ class Transcript:
     def amount_spent(self) -> Fraction:
         """What was spent, as epsilon, or mu^2 / 2 (rho) for Gaussian noise.
 
-        Answered rounds count with their price by OpenDP's privacy map, rounds that a crash lost with their whole share.
-        What was made elsewhere counts with what is claimed for all of it.
+        Answered rounds count with their price by OpenDP's privacy map; rounds that a crash lost count with their whole
+        share. Imported answers count with what is claimed for all of them.
         """
         if self.imported:
             return self.context.budget.amount
@@ -123,12 +123,12 @@ class Transcript:
 
     @property
     def noise(self) -> Literal["secure", "simulated", "unverified"]:
-        """Where its noise came from; nobody here knows how imported answers were made."""
+        """Where its noise came from; unknown for imported answers."""
         return "simulated" if self.simulated else "unverified" if self.imported else "secure"
 
     @property
     def statement(self) -> str:
-        """Whether this is private at all, in words that go wherever it is printed, saved or drawn."""
+        """Whether this is private at all, in words that appear wherever it is printed, saved or drawn."""
         return STATEMENTS[self.noise]
 
     @property
@@ -167,7 +167,7 @@ class Transcript:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Transcript:
-        """Read a transcript back; what is not exactly a transcript is refused."""
+        """Read a transcript back; anything that is not exactly a transcript is refused."""
         value, problem = None, ""
         try:
             text = Path(path).read_text(encoding="utf-8")

@@ -122,7 +122,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         return "gaussian" if delta and not _has_few(domain) else "laplace"
 
     def advice(self, context: Context) -> str | None:
-        """Gaussian noise, where pure epsilon cannot follow: in many columns."""
+        """Gaussian noise, in many columns, where pure epsilon is too weak."""
         return wide.advice(context)
 
     def settling(self, context: Context, rounds: Rounds) -> int:

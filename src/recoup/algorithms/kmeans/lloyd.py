@@ -63,7 +63,7 @@ class ClusteringAlgorithm(Algorithm):
     ) -> Array:
         """The best clusters of weighted points of the unit domain, of this or another number.
 
-        Mass that cannot be told from noise is taken away before, unless all of it is to be kept.
+        Mass that cannot be told from noise is removed first, unless all of it is to be kept.
         """
         wanted = self.n_clusters if n_clusters is None else n_clusters
         asked = as_cells(rounds[-1].query if rounds else None, "relative")

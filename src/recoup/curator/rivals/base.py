@@ -165,22 +165,23 @@ def release_model(
         rival: the algorithm.
         X: the records: an array, a data frame, an Arrow table or stream, a path.
         domain: public bounds, or a schema.
-        epsilon: the total budget, read as the decimal that is typed.
-        delta: 0: rivals spend pure epsilon and can make nothing of a delta.
+        epsilon: the total budget, read as the decimal that you type.
+        delta: must be 0: rivals spend pure epsilon.
         ledger: charged before every noise.
-        records_per_person: how many records one person may hold; where a column names persons, how many are kept.
-        person: the column that names persons, so that all records of one are hidden together.
+        records_per_person: how many records one person may have; where a column identifies persons, how many are kept.
+        person: the column that identifies persons, so that the promise covers all records of a person together.
         per_person: "mean", the default, makes one row of a person's records; "sample" keeps some of them.
-        n_records: a public guess of their number; without it a sliver of the budget counts them.
+        n_records: a public guess of the number of records; without it a small part of the budget counts them.
         csv_dialect: how a CSV file was written, "rfc4180" or "lines".
-        random_state: of blocks, starts and offspring, which protect nobody; with simulated noise, of the noise too.
+        random_state: seeds blocks, starts and offspring, which need no protection, and the noise if it is simulated.
         noise: "secure", or "simulated" for experiments.
         on_release: called with the number of finished releases.
 
     Returns:
         Centres in the user's units, inside the bounds, and the privacy statement.
 
-    Guarantees: all releases together cost at most epsilon. An interrupted run cannot go on: what it charged is spent.
+    Guarantees: all releases together cost at most epsilon. An interrupted run cannot be continued: what it charged is
+    spent.
 
     >>> from recoup.curator.rivals.gupt import Gupt
     >>> from recoup.domain import Box

@@ -51,8 +51,8 @@ class Gupt:
         n_blocks: a public number of blocks; by default about N^0.4, as published.
 
     Guarantees: epsilon-differential privacy for adding or removing one record; K d + 1 noises are drawn (K d if the
-    number of records or of blocks is declared), whatever the records are. Time is not protected: a block's depends on
-    its records.
+    number of records or of blocks is declared), whatever the records are. Time is not protected: how long a block takes
+    depends on its records.
 
     >>> Gupt(n_clusters=3).n_clusters
     3
