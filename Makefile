@@ -2,53 +2,66 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What a user needs, and what development adds to it.
 STAMP := $(VENV)/.installed
+DEVELOP := $(VENV)/.developed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PEER_VENV := .venv-diffprivlib
 PEER := $(PEER_VENV)/.installed
 MBI_VENV := .venv-mbi
 MBI := $(MBI_VENV)/.installed
+COMPILE := $(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-annotate --no-emit-options \
+  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 # Tools in environments of their own, so that they decide nothing about the pins.
 SBOM := build/venv-sbom/.installed
 ADVISORIES := build/venv-vulnerabilities/.installed
 
-.PHONY: help venv demo test test-integration lint format bench rivals audit audit-quick mutate docs examples requirements dependencies sbom vulnerabilities wheel clean
+.PHONY: help venv develop demo test test-integration lint format bench rivals audit audit-quick mutate figures docs examples requirements dependencies sbom vulnerabilities wheel clean
 
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
-venv: $(STAMP)  ## A virtual environment with pinned dependencies
+venv: $(STAMP)  ## A virtual environment with what a user needs, pinned
 
-$(STAMP): requirements.txt pyproject.toml lab/pyproject.toml
+$(STAMP): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 ..."; exit 1; }
-	@echo "== Creating $(VENV) and installing pinned dependencies (about a minute, once)"
+	@echo "== Creating $(VENV) and installing what Recoup needs to run (1.1 GB, about a minute, once)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . -e lab
+	@$(PIP) -r requirements.txt
+	@$(PIP) --no-deps -e .
+	@touch $@
+
+develop: $(DEVELOP)  ## The same with the lab, and with tools for tests and style
+
+$(DEVELOP): $(STAMP) requirements-dev.txt lab/pyproject.toml
+	@echo "== Adding the lab and the tools for development to $(VENV) (0.6 GB more, about a minute, once)"
+	@$(PIP) -r requirements-dev.txt
+	@$(PIP) --no-deps -e lab
 	@touch $@
 
 demo: $(STAMP)  ## A private clustering of generated data, with a table and a report to open
 	@echo "== Running the demo (the first run compiles the kernels)"
 	@$(BIN)/recoup demo
 
-test: $(STAMP)  ## All tests
-	@echo "== Running the tests"
+test: $(DEVELOP)  ## All tests
+	@echo "== Running all tests (about ten minutes on two cores)"
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
-test-integration: $(STAMP)  ## Tests on a real local Spark and in a real browser; installs PySpark, Playwright and, as root, Java, Chromium
+test-integration: $(DEVELOP)  ## Tests on a real local Spark and in a real browser; installs PySpark, Playwright and, as root, Java, Chromium
 	@tests/integration/prepare.sh $(BIN)/python
 	@tests/integration/prepare_browser.sh $(BIN)/python
 	@echo "== Running the integration tests"
 	@$(BIN)/python -m pytest -q tests/integration
 
-lint: $(STAMP)  ## Style, types, and the wall between curator and analyst
+lint: $(DEVELOP)  ## Style, types, and the wall between curator and analyst
 	@echo "== ruff"; $(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@echo "== mypy"; $(BIN)/mypy
 	@echo "== import-linter"; $(BIN)/lint-imports
 
-format: $(STAMP)  ## Put the code into its format
+format: $(DEVELOP)  ## Put the code into its format
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-bench: $(STAMP) $(PEER)  ## Speed, as ratios within one run; writes docs/performance.md and docs/cluster.md again
+bench: $(DEVELOP) $(PEER)  ## Speed, as ratios within one run; writes docs/performance.md and docs/cluster.md again
 	@echo "== recoup bench (half an hour on a quiet machine; recoup bench --quick takes a minute)"
 	@$(BIN)/recoup bench all --diffprivlib $(PEER_VENV)/bin/python -o docs
 	@echo "== One step of the sampler against its plain twin"
@@ -56,7 +69,7 @@ bench: $(STAMP) $(PEER)  ## Speed, as ratios within one run; writes docs/perform
 	@$(BIN)/python -m recoup_lab.studies.metropolis_step --prefetch
 	@$(MAKE) --no-print-directory rivals
 
-rivals: $(STAMP) $(PEER) $(MBI)  ## Others on the same tables; writes docs/comparison.md again, goes on where it was stopped. DATA=folder of the sets
+rivals: $(DEVELOP) $(PEER) $(MBI)  ## Others on the same tables; writes docs/comparison.md again, goes on where it was stopped. DATA=folder of the sets
 	@echo "== recoup experiment rivals (many hours of one core; runs in build/rivals)"
 	@$(BIN)/recoup experiment rivals --mbi $(MBI_VENV)/bin/python --diffprivlib $(PEER_VENV)/bin/python \
 	  $(if $(DATA),--data $(DATA)) -o build/rivals --docs docs
@@ -73,7 +86,7 @@ $(PEER): lab/requirements-diffprivlib.txt
 	@$(PEER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-audit: $(STAMP)  ## Attacks on Recoup and bugs that they must catch; writes docs/evidence.md and docs/trust.md again
+audit: $(DEVELOP)  ## Attacks on Recoup and bugs that they must catch; writes docs/evidence.md and docs/trust.md again
 	@echo "== recoup audit (some ten minutes; recoup audit --quick takes one or two)"
 	@$(BIN)/recoup audit --processes 2 -o docs
 	@echo "== Planted bugs"
@@ -89,21 +102,25 @@ audit: $(STAMP)  ## Attacks on Recoup and bugs that they must catch; writes docs
 	@$(BIN)/python -m recoup_lab.audit.trusted -o docs
 	@$(BIN)/python -m recoup_lab.audit.overview -o docs
 
-audit-quick: $(STAMP)  ## The same with fewer tries and bugs: about two minutes, writes nothing
+audit-quick: $(DEVELOP)  ## The same with fewer tries and bugs: about two minutes, writes nothing
 	@$(BIN)/recoup audit --quick --processes 2
 	@$(BIN)/python -m recoup_lab.audit.planted_bugs --planted quick
 	@$(BIN)/python -m recoup_lab.audit.faults.run --quick
 	@$(BIN)/python -m recoup_lab.audit.fuzz.run --quick
 
-mutate: $(STAMP)  ## Some 3,500 small changes to the source, each of which a test must notice; goes on where it was stopped
+mutate: $(DEVELOP)  ## Some 3,500 small changes to the source, each of which a test must notice; goes on where it was stopped
 	@echo "== Mutants (half an hour to an hour on two cores; results in build/mutation)"
 	@$(BIN)/python -m recoup_lab.audit.mutation.run -o docs
 
-docs: $(STAMP)  ## The documentation as web pages, in site/
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+figures: $(DEVELOP)  ## Figures of the pages, from the runs in docs/data
+	@$(BIN)/python -m recoup_lab.figures
+
+docs: $(DEVELOP)  ## The documentation as web pages, in site/; fails where a figure is not that of its runs
+	@$(BIN)/python -m recoup_lab.figures --check
+	@$(PIP) -r requirements-docs.txt
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "== site/index.html"
 
-examples: $(STAMP)  ## Four whole programs on generated data, with pictures, in results/
+examples: $(DEVELOP)  ## Four whole programs on generated data, with pictures, in results/
 	@rm -rf results/customers results/hospital results/check-ins results/handover
 	@$(BIN)/python examples/customer_segments.py -o results/customers
 	@$(BIN)/python examples/hospital.py -o results/hospital
@@ -111,20 +128,18 @@ examples: $(STAMP)  ## Four whole programs on generated data, with pictures, in 
 	@$(BIN)/python examples/handover_curator.py -o results/handover
 	@$(BIN)/python examples/handover_analyst.py results/handover/transcript.json -o results/handover
 
-requirements: $(STAMP)  ## Compile the pinned requirements from pyproject.toml
-	@for out in "dev requirements" "docs requirements-docs" "spark requirements-spark" "browser requirements-browser"; do set -- $$out; \
-	  $(BIN)/pip-compile --quiet --upgrade --extra $$1 --strip-extras --no-header --no-annotate --no-emit-options \
-	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o $$2.txt pyproject.toml; done
+requirements: $(DEVELOP)  ## Compile the pinned requirements from pyproject.toml
+	@for extra in dev docs spark browser; do $(COMPILE) --extra $$extra -o requirements-$$extra.txt pyproject.toml || exit 1; done
+	@$(COMPILE) --constraint requirements-dev.txt -o requirements.txt pyproject.toml
 
-dependencies: $(STAMP)  ## Licences and upkeep of all pinned packages; writes docs/dependencies.md again
-	@for file in requirements.txt requirements-docs.txt requirements-spark.txt requirements-browser.txt; do \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -r $$file || exit 1; done
+dependencies: $(DEVELOP)  ## Licences and upkeep of all pinned packages; writes docs/dependencies.md again
+	@for extra in docs spark browser; do $(PIP) -r requirements-$$extra.txt || exit 1; done
 	@$(BIN)/python -m recoup_lab.audit.supply.run table
 
-sbom: $(STAMP) $(SBOM)  ## A bill of materials of what is needed to run, in dist/sbom.json
+sbom: $(DEVELOP) $(SBOM)  ## A bill of materials of what is needed to run, in dist/sbom.json
 	@$(BIN)/python -m recoup_lab.audit.supply.run sbom --tool build/venv-sbom/bin/cyclonedx-py -o dist/sbom.json
 
-vulnerabilities: $(STAMP) $(ADVISORIES)  ## Known vulnerabilities of all pinned packages; needs a network, and says so
+vulnerabilities: $(DEVELOP) $(ADVISORIES)  ## Known vulnerabilities of all pinned packages; needs a network, and says so
 	@$(BIN)/python -m recoup_lab.audit.supply.run vulnerabilities --tool build/venv-vulnerabilities/bin/pip-audit
 
 build/venv-%/.installed: lab/requirements-%.txt
@@ -133,7 +148,7 @@ build/venv-%/.installed: lab/requirements-%.txt
 	@build/venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-wheel: $(STAMP)  ## Packages in dist/, each installed in an empty environment; the demo run from the wheel
+wheel: $(DEVELOP)  ## Packages in dist/, each installed in an empty environment; the demo run from the wheel
 	@echo "== Building, installing and using the packages (one to two minutes)"
 	@$(BIN)/python -m recoup_lab.audit.supply.packages -o dist
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from recoup._files import write_whole
@@ -100,6 +101,24 @@ def write_json(path: Path, value: object) -> None:
     """Keep results, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps(value, indent=1) + "\n")
+
+
+def mean_and_error(values: Sequence[float]) -> list[float]:
+    """The mean over seeds and its standard error, 0 of one seed, with six digits that matter.
+
+    >>> mean_and_error([1.0, 3.0]), mean_and_error([2.0])
+    ([2.0, 1.0], [2.0, 0.0])
+    """
+    error = stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    return [float(f"{value:.6g}") for value in (fmean(values), error)]
+
+
+def write_runs(path: Path, command: str, runs: Sequence[Any], note: str = "") -> None:
+    """Keep the runs of a study, one per line, with the command that makes them again and what a reader should know."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(json.dumps(run) for run in runs)
+    head = f'"command": {json.dumps(command)}, "note": {json.dumps(note)}'
+    write_whole(path, f'{{{head}, "runs": [\n{lines}\n]}}\n')
 
 
 def read_json(path: Path, writer: str, read: Callable[[Any], Any] = lambda value: value) -> Any:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the integration tests need beyond `make venv`: PySpark, and Java 17 or newer for it. Fails if either cannot be had.
+# What the integration tests need beyond `make develop`: PySpark, and Java 17 or newer for it. Fails if either cannot be had.
 # Usage: prepare.sh PYTHON, from the root of the repository.
 set -euo pipefail
 python=$1

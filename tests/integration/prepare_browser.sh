@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the browser tests need beyond `make venv`: Chromium from the distribution, Playwright to drive it, which downloads
+# What the browser tests need beyond `make develop`: Chromium from the distribution, Playwright to drive it, which downloads
 # no browser of its own, and what builds the documentation. Fails if one of them cannot be had. Usage: prepare_browser.sh PYTHON, from the root.
 set -euo pipefail
 python=$1

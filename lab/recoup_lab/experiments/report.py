@@ -1,7 +1,8 @@
 """Everything that is made from finished runs: tables for terminals and pages, figures, and a summary for machines.
 
-`python -m recoup_lab.experiments.report [runs.parquet]` makes figures and tables of docs/experiments.md again, from the
-runs that are kept beside it, or from those of a new experiment, which then take their place.
+`python -m recoup_lab.experiments.report [runs.parquet]` makes the pictures of docs/experiments.md again, from the runs
+that are kept beside it, or after those of a new experiment took the place of the same runs; then `recoup_lab.figures`
+writes its numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from recoup_lab.experiments.summary import (
     method_title,
     summarise,
 )
-from recoup_lab.pages import Table, markdown, write_part
+from recoup_lab.pages import Table, markdown
 from recoup_lab.tree import ROOT
 
 NOTE = (
@@ -215,17 +216,16 @@ def as_json(panels: Sequence[Panel]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the pictures and the tables of the page."""
+    """Take over new runs, and write the pictures of the page."""
     docs = ROOT / "docs"
     runs = docs / "data" / "paper-runs.parquet"
     if len(sys.argv) > 1:
-        write_parquet(runs, read_results(Path(sys.argv[1])))
+        found = {result.key: result for path in (runs, Path(sys.argv[1])) for result in read_results(path)}
+        write_parquet(runs, list(found.values()))
     with tempfile.TemporaryDirectory() as name:
         write_report(Path(name), read_results(runs))
         for path in Path(name).glob("*.png"):
             (docs / "images" / path.name).write_bytes(path.read_bytes())
-        text = (Path(name) / "tables.md").read_text(encoding="utf-8")
-    write_part(docs / "experiments.md", "Experiments", "tables", text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How often the suggested number of clusters is right, flagged, or wrong without a word, on generated tables.
 
-python -m recoup_lab.studies.choose_clusters [--seed 0] [--part 0/1]
+python -m recoup_lab.studies.choose_clusters [--seed 0] [--part 0/1] -o docs/data/choose-clusters.json
 
 Tables: 1, 2, 3, 5 and 8 round clusters of unequal size, or none (uniform), in 2, 6 and 12 columns, 800 to 20,000
 records, epsilon 0.5, 1 and 5; and surveys of 800 x 12 answers from 1 to 5 in three groups. Half of the fits ask for the
@@ -14,12 +14,14 @@ import itertools
 import os
 import warnings
 from collections import Counter
+from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
 from recoup import PrivateKMeans, suggest_clusters
+from recoup_lab.pages import read_json, write_runs
 
 SETTINGS = [
     *(
@@ -62,14 +64,15 @@ def verdict(suggested: int, outcome: str, k: int) -> str:
 
 
 def main() -> None:
-    """Print one line a fit, and counts at the end."""
+    """Print one line per fit, and keep the counts; those of other seeds in the file stay."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--part", default="0/1", help="every n-th setting, such as 1/4")
+    parser.add_argument("-o", "--output", type=Path, required=True)
     arguments = parser.parse_args()
     first, step = map(int, arguments.part.split("/"))
-    before: Counter[tuple[str, str]] = Counter()
-    after: Counter[tuple[str, str]] = Counter()
+    before: Counter[str] = Counter()
+    after: Counter[str] = Counter()
     for index in range(first, len(SETTINGS), step):
         kind, k, d, n, epsilon = SETTINGS[index]
         rng = np.random.default_rng([arguments.seed, index])
@@ -84,12 +87,14 @@ def main() -> None:
         best = int(np.argmax(curve.gap))
         gap_alone = 1 + int(np.nonzero(curve.gap >= curve.gap[best] - curve.gap_error[best])[0][0])
         said = verdict(curve.suggested, curve.outcome, k)
-        before[kind, "right" if gap_alone == k else "wrong, unflagged"] += 1
-        after[kind, said] += 1
+        before["right" if gap_alone == k else "wrong, unflagged"] += 1
+        after[said] += 1
         print(kind, k, d, n, epsilon, f"asked {asked} gap {gap_alone} suggested {curve.suggested}: {said}", flush=True)
-    for name, counts in (("before", before), ("after", after)):
-        for (kind, said), count in sorted(counts.items()):
-            print(f"{name:8} {kind:8} {said:20} {count}")
+    kept = (read_json(arguments.output, "this study") or {"runs": []})["runs"]
+    runs = [run for run in kept if run["seed"] != arguments.seed]
+    for name, counts in (("gap statistic alone", before), ("held against noise", after)):
+        runs.append({"seed": arguments.seed, "tables": counts.total(), "method": name} | dict(counts))
+    write_runs(arguments.output, "python -m recoup_lab.studies.choose_clusters --seed 7 --part 0/2", runs)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 """Accuracy on generated sets unlike the ones that the constants were screened on: multiples of non-private k-means.
 
-python -m recoup_lab.studies.generated_sets [--seeds 3] [--epsilons 0.05,0.25,1]. NOT PRIVATE: simulated noise.
+python -m recoup_lab.studies.generated_sets [--seeds 3] -o docs/data/generated-sets.json. NOT PRIVATE: simulated noise.
 """
 
 import argparse
 import time
+from pathlib import Path
 
 import numpy as np
 from sklearn.cluster import KMeans
 
 import recoup
+from recoup_lab.pages import write_runs
 
 # name: records, columns, clusters, ratio of the largest to the smallest cluster, spread, tail (degrees of freedom)
 SETS = {
@@ -57,16 +59,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epsilons", default="0.05,0.25,1")
     parser.add_argument("--sets", default=";".join(SETS), help="names, with ; between them")
+    parser.add_argument("-o", "--output", type=Path, required=True)
     args = parser.parse_args()
-    epsilons = [float(e) for e in args.epsilons.split(",")]
-    print("| set (N, d, K) | " + " | ".join(f"epsilon {e:g}: default / DP-KMEANS" for e in epsilons) + " | s a fit |")
-    print("|---" * (len(epsilons) + 2) + "|")
+    epsilons, runs = [float(e) for e in args.epsilons.split(",")], []
     for name in args.sets.split(";"):
         x, k = make(name)
         floor = non_private(x, k)
-        cells, seconds = [], []
         for epsilon in epsilons:
-            ours, theirs = [], []
+            ours, theirs, seconds = [], [], []
             for seed in range(args.seeds):
                 terms = {"epsilon": epsilon, "bounds": (-1, 1), "random_state": seed, "noise": "simulated"}
                 start = time.perf_counter()
@@ -74,12 +74,11 @@ def main() -> None:
                 seconds.append(time.perf_counter() - start)
                 plain = recoup.PrivateKMeans(k, algorithm="lloyd", postprocess="none", **terms).fit(x)
                 theirs.append(loss(x, plain.cluster_centers_) / floor)
-            error = np.std(ours) / max(1, args.seeds - 1) ** 0.5
-            cells.append(f"{np.mean(ours):.3f}±{error:.3f} / {np.mean(theirs):.2f}")
-        print(
-            f"| {name} ({len(x)}, {x.shape[1]}, {k}) | " + " | ".join(cells) + f" | {np.mean(seconds):.1f} |",
-            flush=True,
-        )
+            run = {"set": name, "n": len(x), "d": x.shape[1], "k": k, "epsilon": epsilon}
+            found = {"default": ours, "last iterate": theirs, "seconds": seconds}
+            runs.append(run | {key: [round(value, 4) for value in values] for key, values in found.items()})
+            print(runs[-1], flush=True)
+    write_runs(args.output, f"python -m recoup_lab.studies.generated_sets --seeds {args.seeds}", runs)
 
 
 if __name__ == "__main__":

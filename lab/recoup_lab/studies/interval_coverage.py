@@ -1,6 +1,6 @@
 """How often intervals of the estimate hold the centres and sizes of k-means without noise, on generated sets.
 
-python -m recoup_lab.studies.interval_coverage [--fits 200] [--processes 2] [--sets spikes tails survey]
+python -m recoup_lab.studies.interval_coverage [--fits 200] [--processes 2] [--sets ...] -o docs/data/intervals.json
 
 Each fit is PrivateKMeans at its defaults with fresh simulated noise on the same table. The truth is scikit-learn's
 k-means on the table, matched to the fit by the Hungarian method ("near": Lloyd on the table from the fit's own centres,
@@ -16,6 +16,7 @@ import os
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("RECOUP_NUM_THREADS", "1")
@@ -26,6 +27,7 @@ from sklearn.cluster import KMeans
 
 from recoup import PrivateKMeans
 from recoup.inference.intervals import Intervals, intervals
+from recoup_lab.pages import mean_and_error, write_runs
 
 
 @dataclass(frozen=True)
@@ -150,20 +152,21 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--level", type=float, default=0.9)
     parser.add_argument("--sets", nargs="+", default=["spikes", "tails", "survey"], choices=SETTINGS)
+    parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
-    header = ("set", "d", "K", "N", "epsilon", "fits", *MEASURES, "half width", "seconds")
-    print(f"| {' | '.join(header)} |\n{'|---' * len(header)}|")
+    kept = []
     with ProcessPoolExecutor(options.processes) as pool:
         for name in options.sets:
             s, seeds = SETTINGS[name], range(options.first, options.first + options.fits)
             rows = np.array(list(pool.map(one_fit, [name] * options.fits, seeds, [options.level] * options.fits)))
-            mean, error = np.nanmean(rows, axis=0), np.nanstd(rows, axis=0) / np.sqrt(len(rows))
-            print(
-                f"| {name} | {s.d} | {s.k} | {s.n:,} | {s.epsilon:g} | {options.fits} | "
-                + " | ".join(f"{m:.3f} ± {e:.3f}" for m, e in zip(mean[:-2], error[:-2], strict=True))
-                + f" | {np.median(rows[:, -2]):.4f} | {np.median(rows[:, -1]):.1f} |",
-                flush=True,
-            )
+            run = {"set": name, "d": s.d, "k": s.k, "n": s.n, "epsilon": s.epsilon, "level": options.level}
+            columns = [column[np.isfinite(column)].tolist() for column in rows.T]
+            run["fits"] = options.fits
+            run |= {name: mean_and_error(column) for name, column in zip(MEASURES, columns, strict=False)}
+            kept.append(run | {"half width": float(np.median(rows[:, -2])), "seconds": float(np.median(rows[:, -1]))})
+            print(kept[-1], flush=True)
+    arguments = f"--first {options.first} --fits {options.fits} --sets {' '.join(options.sets)}"
+    write_runs(options.output, f"python -m recoup_lab.studies.interval_coverage {arguments}", kept)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How well `recoup plan` predicts what the default algorithm loses: over generated tables.
 
-python -m recoup_lab.studies.plan [--list chosen added checked drawn] [--seeds 3] [-o FILE]
+python -m recoup_lab.studies.plan [--list chosen added checked drawn] [--seeds 3] -o docs/data/plan.json
 
 The constants of the law were chosen on the tables of the first list, and what the plan does not tell on the first
 three. The shapes of the fourth were drawn at random, once, and looked at only after that: it is the check. A number is
@@ -13,9 +13,7 @@ epsilon; N is declared; columns lie in [-1, 1]. The noise is simulated: NOT PRIV
 from __future__ import annotations
 
 import argparse
-import time
 import warnings
-from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
@@ -25,8 +23,9 @@ from sklearn.cluster import KMeans
 
 from recoup import PrivateKMeans
 from recoup.domain import Box
-from recoup.planner import LEAST_EXCESS, plan_adaptive
+from recoup.planner import plan_adaptive
 from recoup.transcript.context import Context
+from recoup_lab.pages import write_runs
 
 EPSILONS = (0.25, 1.0, 4.0)
 
@@ -136,43 +135,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--list", nargs="+", choices=LISTS, default=list(LISTS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("-o", "--output", type=Path, required=True)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    lines = [
-        "| list | table | d | K | N | epsilon | N epsilon / K | measured | fits | predicted | |",
-        "|---" * 11 + "|",
-    ]
-    print("\n".join(lines), flush=True)
+    runs = []
     for name in arguments.list:
         shapes, list_seed = LISTS[name]
-        verdicts: Counter[str] = Counter()
-        started = time.perf_counter()
         for shape in shapes:
             for epsilon, values in measured(shape, list_seed, arguments.seeds).items():
                 context = Context(
                     domain=Box([-1] * shape.d, [1] * shape.d), epsilon=Fraction(str(epsilon)), n_records=shape.n
                 )
-                plan = plan_adaptive(context, n_clusters=shape.k)
-                excess = float(np.exp(np.mean(np.log(values))))
-                expected = plan.relative_excess
-                if expected is None:
-                    predicted, verdict = "-", "not told"
-                elif expected <= LEAST_EXCESS:
-                    predicted, verdict = f"< {LEAST_EXCESS:g}", "right" if excess <= LEAST_EXCESS else "wrong"
-                else:
-                    predicted, verdict = f"{expected:.2g}", "right" if 1 / 3 <= excess / expected <= 3 else "wrong"
-                verdicts[verdict] += 1
-                fits = f"{min(values):.2g} to {max(values):.2g}"
-                strength = shape.n * epsilon / shape.k
-                line = f"{name} | {shape.kind} | {shape.d} | {shape.k} | {shape.n} | {epsilon:g} | {strength:.3g}"
-                lines.append(f"| {line} | {excess:.2g} | {fits} | {predicted} | {verdict} |")
-                print(lines[-1], flush=True)
-        counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-        lines.append(f"{name}: {counts}; {time.perf_counter() - started:.0f} s")
-        print(lines[-1], flush=True)
-    if arguments.output:
-        arguments.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+                expected = plan_adaptive(context, n_clusters=shape.k).relative_excess
+                run = {"list": name, **shape._asdict(), "epsilon": epsilon, "predicted": expected}
+                runs.append(run | {"measured": [float(f"{value:.3g}") for value in values]})
+                print(runs[-1], flush=True)
+    write_runs(arguments.output, f"python -m recoup_lab.studies.plan --seeds {arguments.seeds}", runs)
 
 
 if __name__ == "__main__":

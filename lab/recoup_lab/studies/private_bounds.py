@@ -2,31 +2,29 @@
 
 The loss is that of all records, unclipped, with columns scaled by their true bounds: what whoever knows these would
 score. True bounds are the smallest and the largest value of a column, or, of the generated shop, what somebody would
-declare. A folder holds `s1.csv.gz`, `gowalla.csv.gz` and `tables.py`, which generates the shop. Simulated noise:
-nothing here is private.
+declare. A folder holds `s1.csv.gz` and `gowalla.csv.gz`. Simulated noise: nothing here is private.
 """
 
 import argparse
-import importlib.util
 import warnings
 from pathlib import Path
 
 import numpy as np
 
 from recoup import PrivateKMeans
+from recoup_lab.pages import write_runs
+from recoup_lab.rivals.sets import customers
 
 K = {"s1": 15, "gowalla": 5}
 
 
-def sets(folder, generators):
+def sets(folder):
     """Name, records, K and true bounds of each set."""
     for name, k in K.items():
         x = np.loadtxt(folder / f"{name}.csv.gz", delimiter=",", skiprows=1)
         yield name, x, k, x.min(axis=0), x.max(axis=0)
-    spec = importlib.util.spec_from_file_location("tables", generators)
-    tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
-    yield "shop", *tables.named("shop")
+    shop = customers()
+    yield "shop", shop.rows, shop.n_clusters, np.array(shop.low), np.array(shop.high)
 
 
 def loss(x, centers, low, high):
@@ -45,30 +43,30 @@ def compared(x, k, low, high, epsilon, seed):
     return ratio, widths
 
 
-def study(folder, generators, epsilons, seeds):
-    """One line for each set and epsilon."""
-    print("| set | epsilon | seeds | loss: median | worst | within 1.10 | width: least | median | largest |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for name, x, k, low, high in sets(folder, generators):
+def study(folder, epsilons, seeds):
+    """One entry per set and epsilon."""
+    for name, x, k, low, high in sets(folder):
         for epsilon in epsilons:
             runs = [compared(x, k, low, high, epsilon, seed) for seed in seeds]
-            ratios, widths = np.array([r for r, _ in runs]), np.concatenate([w for _, w in runs])
-            print(
-                f"| {name} | {epsilon:g} | {len(ratios)} | {np.median(ratios):.3f} | {ratios.max():.3f} "
-                f"| {(ratios <= 1.1).sum()} of {len(ratios)} | {widths.min():.2f} | {np.median(widths):.2f} "
-                f"| {widths.max():.2f} |",
-                flush=True,
-            )
+            size = {"set": name, "n": len(x), "d": x.shape[1], "epsilon": epsilon}
+            losses, widths = [float(loss) for loss, _ in runs], [float(width) for _, found in runs for width in found]
+            size |= {"seeds": len(runs), "loss": [float(np.median(losses)), max(losses)]}
+            yield size | {
+                "within 1.10": sum(loss <= 1.1 for loss in losses),
+                "widths": [min(widths), float(np.median(widths)), max(widths)],
+            }
+            print(name, epsilon, flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="a folder with s1.csv.gz and gowalla.csv.gz")
-    parser.add_argument("--generators", type=Path, required=True, help="tables.py, which generates the shop")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0])
+    parser.add_argument("-o", "--output", type=Path, required=True, help="docs/data/private-bounds.json")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     first = asked.first_seed
-    study(asked.data, asked.generators, asked.epsilons, range(first, first + asked.seeds))
+    command = f"python -m recoup_lab.studies.private_bounds --data FOLDER --first-seed {first} --seeds {asked.seeds}"
+    write_runs(asked.output, command, list(study(asked.data, asked.epsilons, range(first, first + asked.seeds))))

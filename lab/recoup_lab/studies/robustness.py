@@ -1,7 +1,6 @@
 """What a wrong number of records and Gaussian noise do to the default algorithm: multiples of non-private k-means.
 
-python -m recoup_lab.studies.robustness [--seeds 5] [--epsilons 0.05,0.25,1] [--cases "auto;N;N / 3;3 N;Gaussian"].
-NOT PRIVATE: simulated noise. After ± is one standard error over seeds.
+python -m recoup_lab.studies.robustness [--seeds 5] -o docs/data/robustness.json. NOT PRIVATE: simulated noise.
 """
 
 from __future__ import annotations
@@ -9,14 +8,14 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("RECOUP_NUM_THREADS", "1")
 
-import numpy as np
-
 import recoup
+from recoup_lab.pages import mean_and_error, write_runs
 from recoup_lab.studies.generated_sets import SETS, loss, make, non_private
 
 # Different numbers of columns, clusters and records, and one set with clusters of very different sizes.
@@ -37,23 +36,23 @@ def main() -> None:
     parser.add_argument("--epsilons", default="0.05,0.25,1")
     parser.add_argument("--sets", default=";".join(CHOSEN), help=f"names, with ; between them: {'; '.join(SETS)}")
     parser.add_argument("--cases", default=";".join(CASES), help="names, with ; between them")
+    parser.add_argument("-o", "--output", type=Path, required=True)
     args = parser.parse_args()
-    cases = args.cases.split(";")
-    print(f"| set (N, d, K) | epsilon | {' | '.join(cases)} |")
-    print("|---" * (len(cases) + 2) + "|")
+    runs = []
     for name in args.sets.split(";"):
         x, k = make(name)
         floor = non_private(x, k)
         for epsilon in (float(e) for e in args.epsilons.split(",")):
-            cells = []
-            for case in cases:
+            for case in args.cases.split(";"):
                 terms = {"epsilon": epsilon, "bounds": (-1, 1), "noise": "simulated"} | CASES[case](len(x))
                 losses = [
                     loss(x, recoup.PrivateKMeans(k, random_state=seed, **terms).fit(x).cluster_centers_) / floor
                     for seed in range(args.first, args.first + args.seeds)
                 ]
-                cells.append(f"{np.mean(losses):.3f}±{np.std(losses) / max(1, args.seeds - 1) ** 0.5:.3f}")
-            print(f"| {name} ({len(x)}, {x.shape[1]}, {k}) | {epsilon:g} | {' | '.join(cells)} |", flush=True)
+                size = {"set": name, "n": len(x), "d": x.shape[1], "k": k, "epsilon": epsilon, "case": case}
+                runs.append(size | {"multiple": mean_and_error(losses)})
+                print(runs[-1], flush=True)
+    write_runs(args.output, f"python -m recoup_lab.studies.robustness --seeds {args.seeds}", runs)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """The paper's sampler in other readings, on the transcripts of the evaluation: what its choices are worth.
 
-Loss as a part of that of the last iterate of the same transcript, mean over seeds ± standard error, in the paper's
-metric (T = 5, 30,000 steps, variance 0.001). "accepted" prints acceptance rates instead; "length" also prints the step
-of the best data set; "rounds" weighs the rounds of the proposal, which is no option of the library. Simulated noise:
-nothing here is private.
+python -m recoup_lab.studies.sampler_readings STUDY --data FOLDER -o docs/data/sampler-STUDY.json
+
+Loss as a part of that of the last iterate of the same transcript, in the paper's metric (T = 5, 30,000 steps, variance
+0.001), with the acceptance rate and the step of the best data set. "rounds" weighs the rounds of the proposal, which is
+no option of the library. Simulated noise: nothing here is private.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from recoup.inference import record_walk
 from recoup_lab.experiments.datasets import SETS, load
 from recoup_lab.experiments.run import Run
 from recoup_lab.experiments.scoring import wcss
+from recoup_lab.pages import mean_and_error, write_runs
 
 ROUNDS = {
     "equal": lambda t, n_rounds: 1.0,
@@ -60,15 +62,6 @@ def tried(run, *, rounds="equal", **choices):
     return wcss(unit, centers, run.domain) / last, found.acceptance[0], found.best_step[0]
 
 
-def shown(study, values):
-    """One cell of the table."""
-    ratio, accepted, best = np.mean(values, axis=0)
-    if study == "accepted":
-        return f"{accepted:.2f}"
-    error = np.std(values, axis=0, ddof=1)[0] / len(values) ** 0.5
-    return f"{ratio:.3f}±{error:.3f}" + (f" ({best:,.0f})" if study == "length" else "")
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("study", choices=STUDIES)
@@ -76,13 +69,18 @@ if __name__ == "__main__":
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--epsilons", default="0.05,0.25,1")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("-o", "--output", type=Path, required=True)
     given = parser.parse_args()
-    variants = STUDIES[given.study]
-    print(f"| set | epsilon | {' | '.join(variants)} |")
-    print("|---" * (2 + len(variants)) + "|")
+    found = []
     for name in given.sets.split(","):
         data = load(SETS[name], given.data)
         for epsilon in given.epsilons.split(","):
             runs = [Run.of(data, "paper", Fraction(epsilon), seed) for seed in range(given.seeds)]
-            cells = [shown(given.study, [tried(run, **choices) for run in runs]) for choices in variants.values()]
-            print(f"| {data.title} | {epsilon} | {' | '.join(cells)} |", flush=True)
+            for variant, choices in STUDIES[given.study].items():
+                ratios, accepted, best = zip(*(tried(run, **choices) for run in runs), strict=True)
+                entry = {"set": name, "epsilon": float(epsilon), "variant": variant}
+                entry |= {"ratio": mean_and_error(ratios), "accepted": round(float(np.mean(accepted)), 4)}
+                found.append(entry | {"best": int(np.mean(best))})
+                print(found[-1], flush=True)
+    arguments = f"{given.study} --data FOLDER --sets {given.sets} --seeds {given.seeds}"
+    write_runs(given.output, f"python -m recoup_lab.studies.sampler_readings {arguments}", found)

@@ -1,6 +1,6 @@
 """How often a verdict is doubtful where it should not be, and where it should: over generated tables.
 
-python -m recoup_lab.studies.verdict [--smooth 3] [--rough 1] [--null 20] [--columns 2,6,14] [-o FILE]
+python -m recoup_lab.studies.verdict [--smooth 3] [--rough 1] [--null 20] [--columns 2,6,14] -o docs/data/verdict.json
 
 False alarms: on smooth tables, which the inferred data explain; and on transcripts that are simulated from inferred
 data, which therefore explain them by construction. Power: of errors that are planted in the inferred data of smooth
@@ -14,7 +14,6 @@ four. The noise is simulated: NOT PRIVATE.
 from __future__ import annotations
 
 import argparse
-import time
 import warnings
 from collections import Counter
 from dataclasses import replace
@@ -28,6 +27,7 @@ from recoup.errors import DoubtfulResult
 from recoup.inference.diagnostics import expected_answer
 from recoup.inference.intervals import intervals
 from recoup.inference.judge import judge
+from recoup_lab.pages import write_runs
 
 EPSILONS, DELTAS, DRAWS = (0.25, 1.0, 10.0), (0.0, 1e-6), 9
 SMOOTH = ("blobs", "unequal blobs", "uniform", "skewed")
@@ -128,11 +128,9 @@ def settings(columns: list[int], seeds: int):
     return [(d, e, delta, s) for s in range(seeds) for d in columns for e in EPSILONS for delta in DELTAS]
 
 
-def false_alarms(columns: list[int], seeds: int, n_null: int) -> list[str]:
-    header = "| table | fits | doubtful | simulated from the inferred data | doubtful | planted errors | named |"
-    lines = [header, "|---|---|---|---|---|---|---|"]
+def false_alarms(columns: list[int], seeds: int, n_null: int) -> list[dict]:
     names = ("fits", "alarms", "null", "null alarms", "planted", "named")
-    totals, rng = Counter(), np.random.default_rng(0)
+    lines, rng = [], np.random.default_rng(0)
     for kind in SMOOTH:
         found = Counter()
         for i, setting in enumerate(settings(columns, seeds)):
@@ -149,18 +147,14 @@ def false_alarms(columns: list[int], seeds: int, n_null: int) -> list[str]:
                 found["named"] += seen
                 if not seen:
                     print("not named:", kind, setting, flush=True)
-        totals += found
-        lines.append(row(kind, found, *names))
+        lines.append({"part": "smooth", "table": kind} | {name: int(found[name]) for name in names})
         print(lines[-1], flush=True)
-    return [*lines, row("all", totals, *names)]
+    return lines
 
 
-def power(columns: list[int], seeds: int) -> list[str]:
-    header = (
-        "| table | fits | doubtful | off by 3 widths | of these doubtful | off by at most 1 width | of these doubtful |"
-    )
+def power(columns: list[int], seeds: int) -> list[dict]:
     names = ("fits", "alarms", "far", "far alarms", "near", "near alarms")
-    lines, totals = [header, "|---|---|---|---|---|---|---|"], Counter()
+    lines = []
     for kind in ROUGH:
         found = Counter()
         for setting in settings(columns, seeds):
@@ -170,14 +164,9 @@ def power(columns: list[int], seeds: int) -> list[str]:
             found += Counter({"far alarms": alarm and off > 3, "near alarms": alarm and off <= 1})
             if off > 3 and not alarm:
                 print("missed:", kind, setting, f"{off:.1f} widths", flush=True)
-        totals += found
-        lines.append(row(kind, found, *names))
+        lines.append({"part": "rough", "table": kind} | {name: int(found[name]) for name in names})
         print(lines[-1], flush=True)
-    return [*lines, row("all", totals, *names)]
-
-
-def row(name: str, found: Counter, *names: str) -> str:
-    return f"| {name} | {' | '.join(f'{found[key]:,}' for key in names)} |"
+    return lines
 
 
 def main() -> None:
@@ -186,15 +175,13 @@ def main() -> None:
     parser.add_argument("--rough", type=int, default=1, help="seeds of each rough table and setting")
     parser.add_argument("--null", type=int, default=20, help="transcripts simulated from each of the first fits")
     parser.add_argument("--columns", default="2,6,14")
-    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("-o", "--output", type=Path, required=True)
     args = parser.parse_args()
     warnings.simplefilter("ignore", DoubtfulResult)
-    columns, start = [int(d) for d in args.columns.split(",")], time.perf_counter()
-    lines = [*false_alarms(columns, args.smooth, args.null), "", *power(columns, args.rough)]
-    lines += ["", f"{time.perf_counter() - start:.0f} seconds."]
-    print("\n".join(lines))
-    if args.output is not None:
-        args.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    columns = [int(d) for d in args.columns.split(",")]
+    arguments = f"--smooth {args.smooth} --rough {args.rough} --null {args.null} --columns {args.columns}"
+    runs = [*false_alarms(columns, args.smooth, args.null), *power(columns, args.rough)]
+    write_runs(args.output, f"python -m recoup_lab.studies.verdict {arguments}", runs)
 
 
 if __name__ == "__main__":

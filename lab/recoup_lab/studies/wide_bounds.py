@@ -5,12 +5,14 @@ k-means without privacy. Records fill about a sixth of each column's bounds. Sim
 """
 
 import argparse
+from pathlib import Path
 
 import numpy as np
 from sklearn.cluster import KMeans
 
 from recoup import PrivateKMeans
 from recoup.maxent import sizes
+from recoup_lab.pages import write_runs
 
 SETS = (  # columns, records, clusters, epsilon
     (1, 3000, 3, 0.5),
@@ -38,12 +40,12 @@ def multiples(d, n, k, epsilon, n_seeds, *, test):
         best = KMeans(k, n_init=10, random_state=0).fit(2 * x - 1).inertia_
         model = PrivateKMeans(k, epsilon, (0, 1), random_state=seed, noise="simulated").fit(x)
         found.append(-model.score(x) / best)
-    return np.array(found)
+    return found
 
 
-def shown(values):
+def kept(values):
     """Median, worst, and how many lost more than a tenth."""
-    return f"{np.median(values):.2f} | {values.max():.2f} | {(values > 1.1).sum()}"
+    return {"median": float(np.median(values)), "worst": max(values), "over": sum(value > 1.1 for value in values)}
 
 
 _SMALL = sizes._SMALL
@@ -51,9 +53,12 @@ _SMALL = sizes._SMALL
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
-    n_seeds = parser.parse_args().seeds
-    print("| d, N, K, epsilon | without: median | worst | over 1.1 | with: median | worst | over 1.1 |")
-    print("|---|---|---|---|---|---|---|")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="docs/data/wide-bounds.json")
+    given = parser.parse_args()
+    runs = []
     for d, n, k, epsilon in SETS:
-        without, tested = (multiples(d, n, k, epsilon, n_seeds, test=test) for test in (False, True))
-        print(f"| {d}, {n:,}, {k}, {epsilon:g} | {shown(without)} | {shown(tested)} |", flush=True)
+        without, tested = (multiples(d, n, k, epsilon, given.seeds, test=test) for test in (False, True))
+        runs.append({"d": d, "n": n, "k": k, "epsilon": epsilon})
+        runs[-1] |= {"seeds": given.seeds, "without": kept(without), "with": kept(tested)}
+        print(runs[-1], flush=True)
+    write_runs(given.output, f"python -m recoup_lab.studies.wide_bounds --seeds {given.seeds}", runs)

@@ -18,7 +18,13 @@ from packaging.requirements import Requirement
 
 from recoup_lab.tree import ROOT
 
-FILES: Final = ("requirements.txt", "requirements-docs.txt", "requirements-spark.txt", "requirements-browser.txt")
+FILES: Final = (
+    "requirements.txt",
+    "requirements-dev.txt",
+    "requirements-docs.txt",
+    "requirements-spark.txt",
+    "requirements-browser.txt",
+)
 PROJECT: Final = "recoup"
 NOTES: Final = Path(__file__).resolve().with_name("dependencies.toml")
 
