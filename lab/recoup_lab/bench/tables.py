@@ -87,7 +87,7 @@ def _release(part: Part) -> list[Table]:
     law = ", ".join(f"{names[key]}^{value:.2f}" for key, value in exponents.items())
     note = (
         f"Each line is one run in turns; at most {size_of(part.facts['max_values'])} values. Left out: what by its "
-        f"time on a tenth of the records would take more than {release.LONGEST:g} s a run, and "
+        f"time on a tenth of the records would take more than {release.LONGEST:g} s per run, and "
         f"MiniBatchKMeans above {size_of(release.MOST_FOR_MINI_BATCH)} records, where it may stop after a minute or "
         "after five. Fitted growth of release "
         f"({' and '.join(size_of(n) for n in part.facts['growth']['sizes'])} records): "
@@ -131,10 +131,10 @@ def _roofline(part: Part) -> Table:
     )
     note = (
         f"Measured here, all cores: {roof['bandwidth'] / 1e9:.1f} GB/s read (sum), {roof['copy'] / 1e9:.1f} GB/s "
-        f"copied (both ways), {roof['arithmetic'] / 1e9:.1f} billion operations a second in single precision (half of "
+        f"copied (both ways), {roof['arithmetic'] / 1e9:.1f} billion operations per second in single precision (half of "
         "a matrix product's)."
     )
-    header = ("kernel", "d", "K", "bytes", "operations", "ns a record", "of bandwidth", "of arithmetic", "nearer limit")
+    header = ("kernel", "d", "K", "bytes", "operations", "ns per record", "of bandwidth", "of arithmetic", "nearer limit")
     return Table(title="Roofline: what one record asks for, and the share of each limit", header=header, rows=rows,
                  note=note, left=1)  # fmt: skip
 
@@ -213,9 +213,9 @@ def _persons(part: Part) -> list[Table]:
     header = ("identifiers", "N", "persons", "ours, s", "group-by, s", "throughput / group-by's")
     return [
         Table(
-            title=f"A folder of Parquet files ({streaming.N_COLUMNS} columns): one row a person and one round of "
+            title=f"A folder of Parquet files ({streaming.N_COLUMNS} columns): one row per person and one round of "
             "k-means against pyarrow's group-by",
-            header=(*header, "ours, MB", "group-by, MB", "ours, bytes a person"),
+            header=(*header, "ours, MB", "group-by, MB", "ours, bytes per person"),
             rows=tuple(rows),
             note="MB: peak memory of a fresh process above its imports. Later rounds ask the kept rows.",
             left=1,
@@ -271,7 +271,7 @@ def cluster_tables(part: Part) -> list[Table]:
     d, k = facts["n_columns"], facts["n_clusters"]
     measured = Table(
         title=f"Cost of a partition for one core (d = {d}, K = {k})",
-        header=("", "ns a record", "ms a task", "ms a round"),
+        header=("", "ns per record", "ms per task", "ms per round"),
         rows=cost_rows,
         left=1,
     )
@@ -290,8 +290,8 @@ def cluster_tables(part: Part) -> list[Table]:
     )
     projected = Table(
         title="Five rounds, projected: minutes by the formula, and in brackets by simulation",
-        header=("N", "tasks a round", "core hours", *(f"{int(n):,} cores" for n in cores), "shuffle, MB a round",
-                "driver, kB in all", "failed attempts a round"),
+        header=("N", "tasks per round", "core hours", *(f"{int(n):,} cores" for n in cores), "shuffle, MB per round",
+                "driver, kB in all", "failed attempts per round"),
         rows=rows,
         note=f"From the cost {'on' if facts['projection_from'] == 'spark' else 'without'} Spark.",
     )  # fmt: skip

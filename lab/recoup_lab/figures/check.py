@@ -19,7 +19,7 @@ _NO_PROSE: Final = re.compile(r"^( *)(```|~~~).*?^\1\2$|\$`.*?`\$|`[^`\n]*`|\]\(
 # A block with one of these says itself where its numbers are from.
 _EXPLAINED: Final = re.compile(r"<!-- (cited|not measured): [^>]+ -->")
 # What a measured number in prose looks like: an error, or two decimals and more.
-_MEASURED: Final = re.compile(r"[\d.]+ ?± ?[\d.]+|(?<![\w.,^-])\d*\.\d{2,}(?![\w.])")
+_MEASURED: Final = re.compile(r"[\d.]+ ?± ?[\d.]+|(?<![\w.,^-])\d*\.\d{2,}(?!\w|\.\d)")
 
 
 # Epsilons, and versions of others: chosen, not measured.

@@ -165,7 +165,7 @@ def text(data: Any) -> str:
     epsilons = sorted({cell["epsilon"] for cell in data["cells"] if cell["epsilon"] is not None})
     parts = [
         "WCSS on the records as a multiple of non-private k-means, mean ± standard error over the seeds in the column "
-        f"beside it; two-way marginals as mean total variation distance on {MARGINAL_BINS} bins a column (0 is the "
+        f"beside it; two-way marginals as mean total variation distance on {MARGINAL_BINS} bins per column (0 is the "
         "same, 1 nothing in common), of the data that a system makes; processor seconds of a fit (median). *Delta* is "
         f"{float(DELTA):g} where noise is Gaussian, else 0: for AIM and MST, and for Recoup with delta in more than "
         "three columns. AIM and MST convert (epsilon, delta) to zCDP, as opendp does; Recoup prices Gaussian noise "

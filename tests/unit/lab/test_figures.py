@@ -66,7 +66,7 @@ def test_a_key_without_a_run_is_refused(key):
     ("text", "stands"),
     [
         ("x\n\n| a | b |\n|---|--:|\n| c | 1 |\n", ["| a | b |"]),
-        ("The loss is 1.024 there, and 3±1 here.", ["1.024", "3±1"]),
+        ("The loss is 3±1 here, and there 1.024.", ["3±1", "1.024"]),
         ("<!-- cited: somebody -->\n| a |\n|---|\n\nThe loss is 1.024. <!-- not measured: a constant -->", []),
         ("At epsilon .05 `1.024` and\n\n```python\n1.024\n```\n", []),
         ("1.024<!-- figure: loss --> and {}".format("\n1.024\n".join(markers("a"))), []),
