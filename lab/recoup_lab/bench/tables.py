@@ -131,10 +131,20 @@ def _roofline(part: Part) -> Table:
     )
     note = (
         f"Measured here, all cores: {roof['bandwidth'] / 1e9:.1f} GB/s read (sum), {roof['copy'] / 1e9:.1f} GB/s "
-        f"copied (both ways), {roof['arithmetic'] / 1e9:.1f} billion operations per second in single precision (half of "
-        "a matrix product's)."
+        f"copied (both ways), {roof['arithmetic'] / 1e9:.1f} billion operations per second in single precision (half "
+        "of a matrix product's)."
     )
-    header = ("kernel", "d", "K", "bytes", "operations", "ns per record", "of bandwidth", "of arithmetic", "nearer limit")
+    header = (
+        "kernel",
+        "d",
+        "K",
+        "bytes",
+        "operations",
+        "ns per record",
+        "of bandwidth",
+        "of arithmetic",
+        "nearer limit",
+    )
     return Table(title="Roofline: what one record asks for, and the share of each limit", header=header, rows=rows,
                  note=note, left=1)  # fmt: skip
 

@@ -69,10 +69,10 @@ def worse_than_start(metric: Any, name: str) -> str:
     return f"{max(e for e, score in own.scores['dpkm'].items() if e is not None and score.mean > start):g}"
 
 
-def seeds() -> str:
-    """Of the default in the evaluation, at least."""
+def seeds(method: str = "recoup") -> str:
+    """Of a method in the evaluation, at least."""
     both = [*settings("paper"), *settings("user")]
-    return str(min(own.scores["recoup"][epsilon].n_runs for own, epsilon in both))
+    return str(min(own.scores[method][epsilon].n_runs for own, epsilon in both))
 
 
 def _multiple(name: str, digits: str, **chosen: Any) -> str:

@@ -4,7 +4,6 @@ python -m recoup_lab.studies.generated_sets [--seeds 3] -o docs/data/generated-s
 """
 
 import argparse
-import time
 from pathlib import Path
 
 import numpy as np
@@ -66,16 +65,14 @@ def main() -> None:
         x, k = make(name)
         floor = non_private(x, k)
         for epsilon in epsilons:
-            ours, theirs, seconds = [], [], []
+            ours, theirs = [], []
             for seed in range(args.seeds):
                 terms = {"epsilon": epsilon, "bounds": (-1, 1), "random_state": seed, "noise": "simulated"}
-                start = time.perf_counter()
                 ours.append(loss(x, recoup.PrivateKMeans(k, **terms).fit(x).cluster_centers_) / floor)
-                seconds.append(time.perf_counter() - start)
                 plain = recoup.PrivateKMeans(k, algorithm="lloyd", postprocess="none", **terms).fit(x)
                 theirs.append(loss(x, plain.cluster_centers_) / floor)
             run = {"set": name, "n": len(x), "d": x.shape[1], "k": k, "epsilon": epsilon}
-            found = {"default": ours, "last iterate": theirs, "seconds": seconds}
+            found = {"default": ours, "last iterate": theirs}
             runs.append(run | {key: [round(value, 4) for value in values] for key, values in found.items()})
             print(runs[-1], flush=True)
     write_runs(args.output, f"python -m recoup_lab.studies.generated_sets --seeds {args.seeds}", runs)

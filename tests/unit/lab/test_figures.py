@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+import recoup
 from recoup.errors import ParameterError
 from recoup_lab.audit.supply.dependencies import pins_in, running_names
 from recoup_lab.figures import __main__ as command
@@ -111,3 +112,10 @@ def test_the_sizes_of_an_installation_are_the_measured_ones():
     kept = json.loads((DOCS / "data" / "install.json").read_text(encoding="utf-8"))["runs"]
     said = re.findall(r"\(([\d.]+) GB(?: more)?, about a minute", (ROOT / "Makefile").read_text(encoding="utf-8"))
     assert said == [f"{run['megabytes'] / 1000:.1f}" for run in kept]
+
+
+def test_the_comparison_names_every_model():
+    others = [name for name in recoup.__all__ if name.startswith("Private") and name != "PrivateKMeans"]
+    row = re.search(r"^\| other models \| ([^|]+) \|", TEXTS["docs/comparison.md"], re.MULTILINE)
+    assert row is not None
+    assert len(row[1].split(",")) == len(others)
