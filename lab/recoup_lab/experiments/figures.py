@@ -71,8 +71,9 @@ def six_panels(panels: Sequence[Panel], metric: Metric) -> Any:
         ax.set_axis_off()
     for row in range(n_rows):
         axes[row * n_columns].set_ylabel("WCSS")
-    n_seeds = max(score.n_runs for panel in shown for scores in panel.scores.values() for score in scores.values())
-    over = f"mean ± standard error over {n_seeds} seeds" if n_seeds > 1 else "one seed"
+    seeds = {panel.scores[name][e].n_runs for panel in shown for name in panel.methods for e in panel.scores[name]}
+    n_seeds = " to ".join(str(n) for n in sorted({min(seeds), max(seeds)}))
+    over = f"mean ± standard error over {n_seeds} seeds" if max(seeds) > 1 else "one seed"
     figure.suptitle(f"{TITLES[metric]}; {over}\n{NOT_PRIVATE}, scored on the records", fontsize=12)
     handles: dict[str, Any] = {}
     for ax in axes[: len(shown)]:

@@ -75,7 +75,8 @@ def main() -> None:
             found = {"default": ours, "last iterate": theirs}
             runs.append(run | {key: [round(value, 4) for value in values] for key, values in found.items()})
             print(runs[-1], flush=True)
-    write_runs(args.output, f"python -m recoup_lab.studies.generated_sets --seeds {args.seeds}", runs)
+    given = f"--seeds {args.seeds} --epsilons {args.epsilons} --sets '{args.sets}'"
+    write_runs(args.output, f"python -m recoup_lab.studies.generated_sets {given}", runs)
 
 
 if __name__ == "__main__":

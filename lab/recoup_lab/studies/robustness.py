@@ -52,7 +52,8 @@ def main() -> None:
                 size = {"set": name, "n": len(x), "d": x.shape[1], "k": k, "epsilon": epsilon, "case": case}
                 runs.append(size | {"multiple": mean_and_error(losses)})
                 print(runs[-1], flush=True)
-    write_runs(args.output, f"python -m recoup_lab.studies.robustness --seeds {args.seeds}", runs)
+    given = f"--seeds {args.seeds} --epsilons {args.epsilons} --sets '{args.sets}' --cases '{args.cases}'"
+    write_runs(args.output, f"python -m recoup_lab.studies.robustness {given}", runs)
 
 
 if __name__ == "__main__":
