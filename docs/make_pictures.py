@@ -35,12 +35,12 @@ def draw_comparison(path: Path) -> None:
     exact = KMeans(table.n_clusters, n_init=10, random_state=0).fit(box.to_unit(table.rows))
     for ax, (title, choice) in zip(axes, choices.items(), strict=True):
         model = fitted(table, epsilon, 0, noise="secure", **choice)
-        plots.plot_density(ax, table.rows, extent=extent)
+        plots.plot_density(table.rows, ax, extent=extent)
         plots.plot_centers(
-            ax, box.from_unit(exact.cluster_centers_), columns=table.columns, kind="exact", label="non-private k-means"
+            box.from_unit(exact.cluster_centers_), ax, columns=table.columns, kind="exact", label="non-private k-means"
         )
         label = f"private, epsilon = {epsilon:g}"
-        plots.plot_centers(ax, model.cluster_centers_, columns=table.columns, kind="private", label=label)
+        plots.plot_centers(model.cluster_centers_, ax, columns=table.columns, kind="private", label=label)
         ax.set_title(title, fontsize=11)
         plots.legend_below(ax, 2)
     path.write_bytes(plots.png(figure))

@@ -38,8 +38,8 @@ def draw(path: Path, model: recoup.PrivateKMeans, choices: dict[int, np.ndarray]
     sample = model.inferred_.sample(20_000, random_state=0)
     figure, axes = plots.new_figure(10.6, 3.9, n_axes=2)
     for ax, (n_clusters, centers) in zip(axes, choices.items(), strict=True):
-        plots.plot_density(ax, sample, extent=(left, right, bottom, top))
-        plots.plot_centers(ax, centers, columns=tuple(WORLD), label=f"{n_clusters} private centres")
+        plots.plot_density(sample, ax, extent=(left, right, bottom, top))
+        plots.plot_centers(centers, ax, columns=tuple(WORLD), label=f"{n_clusters} private centres")
         ax.set_title(f"{n_clusters} clusters, from the same release", fontsize=11)
         plots.legend_below(ax, 1)
     path.write_bytes(plots.png(figure))

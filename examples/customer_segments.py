@@ -54,9 +54,9 @@ def draw(path: Path, model: recoup.PrivateKMeans, intervals: object) -> None:
     figure, axes = plots.new_figure(9.6, 4.6, n_axes=2)
     for ax, pair in zip(axes, ((0, 2), (1, 3)), strict=True):
         i, j = pair
-        plots.plot_density(ax, sample, pair=pair, extent=(low[i], high[i], low[j], high[j]))
-        plots.plot_intervals(ax, intervals, model.cluster_centers_, columns=names, pair=pair)
-        plots.plot_centers(ax, model.cluster_centers_, columns=names, pair=pair, label="private centres")
+        plots.plot_density(sample, ax, pair=pair, extent=(low[i], high[i], low[j], high[j]))
+        plots.plot_intervals(intervals, ax=ax, pair=pair)
+        plots.plot_centers(model.cluster_centers_, ax, columns=names, pair=pair, label="private centres")
         plots.legend_below(ax, 2)
     path.write_bytes(plots.png(figure))
 

@@ -15,24 +15,20 @@ import numpy as np
 
 import recoup
 from recoup import plots
+from recoup.inference.choose import ClusterCurve
 from recoup.inference.intervals import intervals
 from recoup.report.write import write_report
 
 
-def draw(path: Path, transcript: recoup.Transcript, inferred: recoup.InferredDataset, curve: object) -> None:
+def draw(path: Path, transcript: recoup.Transcript, inferred: recoup.InferredDataset, curve: ClusterCurve) -> None:
     """Draw what was paid for, how well the inferred data explains it, and the loss by number of clusters."""
     figure, axes = plots.new_figure(12.6, 4.2, n_axes=3)
-    plots.legend_below(plots.plot_budget(axes[0], transcript), 2)
+    plots.legend_below(plots.plot_budget(transcript, axes[0]), 2)
     axes[0].set_title("what the rounds cost", fontsize=11)
-    plots.legend_below(plots.plot_residuals(axes[1], transcript, inferred), 2)
+    plots.legend_below(plots.plot_residuals(transcript, inferred, axes[1]), 2)
     axes[1].set_title("how well they are explained", fontsize=11)
-    axes[2].fill_between(curve.n_clusters, curve.loss_low, curve.loss_high, color=plots.SKY, alpha=0.4)
-    axes[2].plot(curve.n_clusters, curve.loss, color=plots.BLUE, marker="o")
-    axes[2].axvline(curve.suggested, color=plots.RED, linestyle="--", label=f"{curve.suggested} ({curve.outcome})")
+    plots.legend_below(plots.plot_curve(curve, axes[2]), 3)
     axes[2].set_title("how many clusters", fontsize=11)
-    axes[2].set_xlabel("clusters")
-    axes[2].set_ylabel("inferred loss")
-    plots.legend_below(axes[2], 1)
     path.write_bytes(plots.png(figure))
 
 

@@ -7,10 +7,12 @@ numbers that JSON does not have.
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -143,6 +145,28 @@ def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise TwiceError(name)
         value[name] = item
     return value
+
+
+def strict_json(path: str | os.PathLike[str], what: str) -> tuple[Any, str]:
+    """The value in a JSON file, and what is wrong with the file, in words: nothing if that is empty.
+
+    Nothing is raised: an error that replaces another keeps it, and with it the whole file.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        return json.loads(text, object_pairs_hook=unique_names, parse_constant=no_constants), ""
+    except UnicodeDecodeError:
+        return None, f"is not a text file, so not a {what}"
+    except OSError as error:
+        return None, f"cannot be read: {error.strerror}"
+    except (ValueError, RecursionError):
+        return None, "is not complete JSON: it was truncated, or is another file"
+
+
+def checksum_of(body: Mapping[str, Any]) -> str:
+    """SHA-256 of canonical JSON: guards against accidents, not against forgery."""
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def no_constants(name: str) -> float:

@@ -144,13 +144,13 @@ def figures(result: TableResult) -> dict[str, tuple[str, bytes]]:
     evaluation = "With access to the data: not for publication. Grey is where records are."
     released = "From the released transcript alone: costs no further privacy."
     centers, rounds, budget = (plots.new_figure(5.6, height)[1][0] for height in (4.9, 4.9, 3.6))
-    plots.plot_density(centers, table.rows, extent=(table.low[0], table.high[0], table.low[1], table.high[1]))
-    plots.plot_centers(centers, result.exact_centers, columns=table.columns, kind="exact", label="non-private k-means")
+    plots.plot_density(table.rows, centers, extent=(table.low[0], table.high[0], table.low[1], table.high[1]))
+    plots.plot_centers(result.exact_centers, centers, columns=table.columns, kind="exact", label="non-private k-means")
     label = f"private, epsilon = {RELEASED_EPSILON:g}"
-    plots.plot_centers(centers, release.cluster_centers_, columns=table.columns, kind="private", label=label)
-    plots.plot_rounds(rounds, release.transcript_)
-    plots.plot_centers(rounds, release.cluster_centers_, columns=table.columns, kind="private", label="after inference")
-    plots.plot_budget(budget, release.transcript_)
+    plots.plot_centers(release.cluster_centers_, centers, columns=table.columns, kind="private", label=label)
+    plots.plot_rounds(release.transcript_, rounds)
+    plots.plot_centers(release.cluster_centers_, rounds, columns=table.columns, kind="private", label="after inference")
+    plots.plot_budget(release.transcript_, budget)
     pictures = {}
     for name, ax, n_columns, caption, title in (
         ("centers", centers, 2, evaluation, "data, non-private and private centres"),

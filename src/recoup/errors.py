@@ -115,6 +115,10 @@ class TranscriptVersionError(TranscriptFormatError):
     """The transcript was written by a newer version of Recoup."""
 
 
+class ModelFormatError(TranscriptFormatError):
+    """The file is not a model that Recoup saved, or one of another kind."""
+
+
 class FileInUseError(RecoupError):
     """Another process is writing the same file."""
 

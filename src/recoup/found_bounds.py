@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from recoup._random import drawn_key, entropy_of, stream
+from recoup._shown import shortened
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.bounds import FindBounds, ranges_of
 from recoup.curator.rivals.base import check_delta, check_terms, readable
@@ -88,7 +89,7 @@ class FoundBounds(Schema):
 
     def __repr__(self) -> str:
         shown = (f"{name!r}: ({self[name].low:g}, {self[name].high:g})" for name in list(self)[:8])
-        return f"FoundBounds({{{', '.join(shown)}{', ...' if len(self) > 8 else ''}}})"
+        return shortened(f"FoundBounds({{{', '.join(shown)}{', ...' if len(self) > 8 else ''}}})")
 
     def __getitem__(self, name: str) -> Number:
         column = super().__getitem__(name)

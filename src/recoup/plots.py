@@ -4,8 +4,9 @@ Kinds of centres differ in shape and colour; colours are those of Okabe and Ito,
 apart. What simulated noise made says NOT PRIVATE in the picture itself. Only the object interface of matplotlib is
 used, never pyplot's global state, so that drawing works in servers and threads.
 
-Everywhere `ax` is the axes, `pair` says which two columns to draw, `columns` are the names of all of them, and
-`simulated` says whether simulated noise made what is drawn. Points are (n, d), in the user's units.
+Everywhere `ax` is the axes to draw on, by default new ones (a notebook shows their `figure`); `pair` says which two
+columns to draw, `columns` are the names of all of them, and `simulated` says whether simulated noise made what is
+drawn. Points are (n, d), in the user's units. Clusters have the numbers that `predict` gives them.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from recoup.algorithms.base import column_names
 from recoup.algorithms.kmeans.lloyd import KMeans, paired
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.domain import Array
 from recoup.errors import ParameterError
+from recoup.inference.choose import ClusterCurve
 from recoup.inference.diagnostics import ABSOLUTE_NOISE, fit_of_blocks
 from recoup.inference.inferred import InferredDataset, refit
 from recoup.inference.intervals import Intervals
@@ -73,8 +76,8 @@ def png(figure: Any) -> bytes:
 
 
 def plot_centers(
-    ax: Any,
     centers: ArrayLike,
+    ax: Any = None,
     *,
     columns: Sequence[str] | None = None,
     pair: tuple[int, int] = (0, 1),
@@ -85,14 +88,17 @@ def plot_centers(
     """Draw centres in two of their columns; a single column is drawn along a line.
 
     The `kind` is "private", "exact", "start" or "last" (the last iterate): each has its own shape and colour. The
-    `label` is for the legend.
+    `label` is for the legend. Only private centres are numbered.
 
-    >>> _, (ax,) = new_figure()
-    >>> plot_centers(ax, [[0, 1], [2, 3]], columns=("x", "y")).get_xlabel()
+    >>> plot_centers([[0, 1], [2, 3]], columns=("x", "y")).get_xlabel()
     'x'
     """
-    centers = np.asarray(centers, dtype=np.float64)
+    ax, centers = _axes(ax), np.asarray(centers, dtype=np.float64)
     x, y = _coordinates(centers, pair)
+    if kind == "private":
+        style = {"textcoords": "offset points", "xytext": (6, 5), "fontsize": 8, "zorder": 6, "annotation_clip": False}
+        for k, place in enumerate(zip(x, y, strict=True)):
+            ax.annotate(str(k), place, **style)
     # A centre may lie on the very edge of the bounds, and is to be seen whole there too.
     ax.scatter(x, y, label=label, clip_on=False, **_CENTER_STYLES[kind])
     _label_axes(ax, centers.shape[1], columns, pair)
@@ -101,17 +107,17 @@ def plot_centers(
     return _marked(ax, simulated)
 
 
-def plot_density(ax: Any, rows: ArrayLike, *, pair: tuple[int, int] = (0, 1), extent: Sequence[float]) -> Any:
+def plot_density(rows: ArrayLike, ax: Any = None, *, pair: tuple[int, int] = (0, 1), extent: Sequence[float]) -> Any:
     """Draw records as a light density; if they are real, only for those who may see the data.
 
     The `extent` is left, right, bottom, top: declared bounds, so that the frame says nothing about the records.
 
-    >>> _, (ax,) = new_figure()
-    >>> plot_density(ax, [[0.2, 0.3], [0.4, 0.1]], extent=(0, 1, 0, 1)).get_xlim() == (0, 1)
+    >>> plot_density([[0.2, 0.3], [0.4, 0.1]], extent=(0, 1, 0, 1)).get_xlim() == (0, 1)
     True
     """
     from matplotlib.colors import LinearSegmentedColormap
 
+    ax = _axes(ax)
     greys = LinearSegmentedColormap.from_list("light", ["#E4E7EB", "#8A929C"])
     x, y = _coordinates(np.asarray(rows, dtype=np.float64), pair)
     ax.hexbin(x, y, gridsize=70, bins="log", mincnt=1, cmap=greys, extent=tuple(extent), linewidths=0.1, zorder=1)
@@ -119,14 +125,14 @@ def plot_density(ax: Any, rows: ArrayLike, *, pair: tuple[int, int] = (0, 1), ex
     return ax
 
 
-def plot_rounds(ax: Any, transcript: Transcript, *, pair: tuple[int, int] = (0, 1)) -> Any:
+def plot_rounds(transcript: Transcript, ax: Any = None, *, pair: tuple[int, int] = (0, 1)) -> Any:
     """Draw how the centres of a transcript moved from round to round, from their start to the last iterate.
 
     An algorithm that places new cells in every round has no paths: the centres of each round's cells are drawn instead,
     darker in later rounds. For a single column the rounds run along the other axis. A transcript without cells raises
     `ParameterError`.
     """
-    domain = transcript.context.domain
+    ax, domain = _axes(ax), transcript.context.domain
     if transcript.algorithm.get("type") != KMeans.type_name:
         return _marked(_plot_cells(ax, transcript, pair), transcript.simulated)
     lines, names = np.stack([domain.from_unit(step) for step in _steps(transcript)]), domain.columns
@@ -143,21 +149,23 @@ def plot_rounds(ax: Any, transcript: Transcript, *, pair: tuple[int, int] = (0, 
         paths[0].set_label("round by round")
         between = lines[1:-1].reshape(-1, domain.n_columns)
         ax.scatter(between[:, i], between[:, j], s=12, color=BLUE, alpha=0.75, linewidths=0, zorder=3)
-        plot_centers(ax, lines[0], columns=names, pair=pair, kind="start", label="start, without data")
-        plot_centers(ax, lines[-1], columns=names, pair=pair, kind="last", label="last iterate")
+        plot_centers(lines[0], ax, columns=names, pair=pair, kind="start", label="start, without data")
+        plot_centers(lines[-1], ax, columns=names, pair=pair, kind="last", label="last iterate")
         ax.set(xlim=(domain.low[i], domain.high[i]), ylim=(domain.low[j], domain.high[j]))
     return _marked(ax, transcript.simulated)
 
 
-def plot_before_after(ax: Any, transcript: Transcript, centers: ArrayLike, *, pair: tuple[int, int] = (0, 1)) -> Any:
+def plot_before_after(
+    transcript: Transcript, centers: ArrayLike, ax: Any = None, *, pair: tuple[int, int] = (0, 1)
+) -> Any:
     """Draw the algorithm's own answer and the centres after inference, each joined to its nearest partner."""
-    domain = transcript.context.domain
+    ax, domain = _axes(ax), transcript.context.domain
     after, before = np.asarray(centers, dtype=np.float64), refit(transcript)
     for row, partner in zip(*paired(domain.to_unit(before), domain.to_unit(after)), strict=True):
         (x0, x1), (y0, y1) = _coordinates(np.stack([before[row], after[partner]]), pair)
         ax.plot([x0, x1], [y0, y1], color=GREY, linewidth=1.2, linestyle="--", zorder=2)
-    plot_centers(ax, before, columns=domain.columns, pair=pair, kind="last", label="before inference")
-    plot_centers(ax, after, columns=domain.columns, pair=pair, kind="private", label="after inference")
+    plot_centers(before, ax, columns=domain.columns, pair=pair, kind="last", label="before inference")
+    plot_centers(after, ax, columns=domain.columns, pair=pair, kind="private", label="after inference")
     return _marked(ax, transcript.simulated)
 
 
@@ -180,9 +188,9 @@ def _plot_cells(ax: Any, transcript: Transcript, pair: tuple[int, int]) -> Any:
     return ax
 
 
-def plot_budget(ax: Any, transcript: Transcript) -> Any:
+def plot_budget(transcript: Transcript, ax: Any = None) -> Any:
     """Draw what each round of a transcript cost, on top of what was spent before it, and how it was split."""
-    context = transcript.context
+    ax, context = _axes(ax), transcript.context
     total, spent, seen = float(context.budget.amount), 0.0, set[str]()
     for t, answered in enumerate(transcript.rounds, start=1):
         if spent:
@@ -210,9 +218,9 @@ def _steps(transcript: Transcript) -> list[Array]:
 
 
 def plot_intervals(
-    ax: Any,
     intervals: Intervals,
-    centers: ArrayLike,
+    centers: ArrayLike | None = None,
+    ax: Any = None,
     *,
     columns: Sequence[str] | None = None,
     pair: tuple[int, int] = (0, 1),
@@ -220,13 +228,18 @@ def plot_intervals(
 ) -> Any:
     """Draw intervals, as from `PrivateKMeans.intervals`, as crosses around their centres; one column, row by row.
 
+    The `centers` and `columns` are by default those that the intervals know.
+
     >>> ends = {"center_low": np.array([[0.0, 1.0]]), "center_high": np.array([[2.0, 3.0]])}
     >>> sizes = {"size_low": np.array([1.0]), "size_high": np.array([2.0])}
     >>> around = Intervals(level=0.9, n_draws=39, **ends, **sizes)
-    >>> plot_intervals(new_figure()[1][0], around, [[1.0, 2.0]], columns=("x", "y")).get_ylabel()
+    >>> plot_intervals(around, [[1.0, 2.0]], columns=("x", "y")).get_ylabel()
     'y'
     """
-    centers = np.asarray(centers, dtype=np.float64)
+    given = intervals.centers if centers is None else centers
+    if given is None:
+        raise ParameterError("these intervals do not know their centres: give them.")
+    ax, centers, columns = _axes(ax), np.asarray(given, dtype=np.float64), columns or intervals.columns
     around = np.stack([centers - intervals.center_low, intervals.center_high - centers])
     style = {"fmt": "none", "ecolor": RED, "elinewidth": 1.4, "capsize": 2.5, "zorder": 4}
     single, (i, j) = centers.shape[1] == 1, _checked_pair(pair, centers.shape[1])
@@ -239,12 +252,12 @@ def plot_intervals(
     return _marked(ax, simulated)
 
 
-def plot_residuals(ax: Any, transcript: Transcript, inferred: InferredDataset) -> Any:
+def plot_residuals(transcript: Transcript, inferred: InferredDataset, ax: Any = None) -> Any:
     """Draw the mean misfit of each round to inferred data in units of its noise, and what noise alone would give.
 
     Shaded is the mean of noise, three standard deviations to either side.
     """
-    names, seen = list[str](), set[str]()
+    ax, names, seen = _axes(ax), list[str](), set[str]()
     for row, (t, name, _, value, low, high) in enumerate(fit_of_blocks(transcript, inferred.points, inferred.weights)):
         ax.barh(row, high - low, left=low, height=0.6, color="#E4E7EB", zorder=1)
         shape, colour = {"count": ("o", BLUE), "sum": ("D", ORANGE)}.get(name, ("s", GREEN))
@@ -257,11 +270,12 @@ def plot_residuals(ax: Any, transcript: Transcript, inferred: InferredDataset) -
     return _marked(ax, transcript.simulated)
 
 
-def plot_trace(ax: Any, inferred: InferredDataset) -> Any:
+def plot_trace(inferred: InferredDataset, ax: Any = None) -> Any:
     """Draw the log target along the steps of each chain; data without a sampler raises `ParameterError`."""
     ran = inferred.diagnostics
     if ran is None or not ran.log_likelihood_trace:
         raise ParameterError('only data inferred by the sampler has a trace: infer with method="mcmc".')
+    ax = _axes(ax)
     for i, trace in enumerate(ran.log_likelihood_trace):
         colour, _, line = _LINES[i % len(_LINES)]
         ax.plot(trace, color=colour, linestyle=line, linewidth=1.2, label=f"chain {i + 1}")
@@ -270,8 +284,8 @@ def plot_trace(ax: Any, inferred: InferredDataset) -> Any:
 
 
 def plot_wcss(
-    ax: Any,
     scores: Mapping[str, Mapping[float, float]],
+    ax: Any = None,
     *,
     errors: Mapping[str, Mapping[float, float]] | None = None,
     references: Mapping[str, float] | None = None,
@@ -282,9 +296,10 @@ def plot_wcss(
     `scores` maps a method to epsilon to score, and `errors` to its standard error; `references` are scores that do not
     depend on epsilon, such as that of non-private k-means. Noise is simulated in every comparison with the data.
 
-    >>> plot_wcss(new_figure()[1][0], {"a": {0.5: 3.0, 1.0: 2.0}}, references={"none": 1.0}).get_xscale()
+    >>> plot_wcss({"a": {0.5: 3.0, 1.0: 2.0}}, references={"none": 1.0}).get_xscale()
     'log'
     """
+    ax = _axes(ax)
     for (name, by_epsilon), (colour, shape, line) in zip(scores.items(), cycle(_LINES), strict=False):
         at = sorted(by_epsilon)
         spread = None if errors is None else [errors[name][epsilon] for epsilon in at]
@@ -297,6 +312,60 @@ def plot_wcss(
     ax.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     ax.xaxis.minorticks_off()
     return _marked(ax, simulated)
+
+
+def plot_curve(curve: ClusterCurve, ax: Any = None, *, asked: int | None = None, simulated: bool = False) -> Any:
+    """Draw the loss by number of clusters, with its intervals, as of `suggest_clusters`; `asked` is marked as well."""
+    ax = _axes(ax)
+    ax.fill_between(
+        curve.n_clusters, curve.loss_low, curve.loss_high, color=SKY, alpha=0.35, linewidth=0, label="interval"
+    )
+    ax.plot(curve.n_clusters, curve.loss, color=BLUE, marker="o", markersize=4, label="loss")
+    if curve.outcome != "not conclusive":
+        least = "at least " if curve.outcome == "at least" else ""
+        ax.axvline(curve.suggested, color=RED, linestyle="--", label=f"suggested: {least}{curve.suggested}")
+    if asked is not None:
+        ax.axvline(asked, color="#555555", linestyle=":", label=f"asked for: {asked}")
+    step = max(1, len(curve.n_clusters) // 10)
+    ax.set(
+        xticks=curve.n_clusters[::step], xlabel="number of clusters", ylabel="loss of the inferred data", ylim=(0, None)
+    )
+    return _marked(ax, simulated)
+
+
+def plot_profiles(transcript: Transcript, centers: ArrayLike, ax: Any = None) -> Any:
+    """Draw a heat map of clusters by columns: how far each centre is from the middle of all, in widths of the bounds.
+
+    Cells hold the centres themselves, in the user's units, where there is room.
+    """
+    domain, centers = transcript.context.domain, np.asarray(centers, dtype=np.float64)
+    if centers.ndim != 2 or centers.shape[1] != domain.n_columns:
+        raise ParameterError(f"centers has shape {centers.shape}: give (K, {domain.n_columns}) centres.")
+    (k, d), names = centers.shape, column_names(domain)
+    ax = new_figure(2.0 + 0.75 * min(d, 24), 1.4 + 0.4 * min(k, 24))[1][0] if ax is None else ax
+    places = np.column_stack([domain.on_scale(centers[:, j], j) for j in range(d)])
+    away = places - places.mean(axis=0)
+    most = max(float(np.abs(away).max()), 1e-9)
+    drawn = ax.imshow(away, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
+    if k * d <= 150:
+        for (row, column), value in np.ndenumerate(centers):
+            ink = "white" if abs(away[row, column]) > 0.65 * most else "black"
+            ax.text(column, row, f"{value:.3g}", ha="center", va="center", fontsize=7, color=ink)
+    ax.set_yticks(range(k))
+    ax.set_xticks(
+        range(d), [_plain(name) for name in names], rotation=35 if d > 3 else 0, ha="right" if d > 3 else "center"
+    )
+    ax.set(ylabel="cluster")
+    ax.figure.colorbar(drawn, ax=ax, label="from the middle of the centres,\nin widths of the bounds")
+    return _marked(ax, transcript.simulated)
+
+
+def _axes(ax: Any) -> Any:
+    return new_figure()[1][0] if ax is None else ax
+
+
+def _plain(name: object) -> str:
+    return str(name).replace("$", r"\$")  # a dollar sign would start a formula
 
 
 def _once(label: str, seen: set[str]) -> str | None:
@@ -323,8 +392,7 @@ def _coordinates(points: Array, pair: tuple[int, int]) -> tuple[Array, Array]:
 def _label_axes(ax: Any, n_columns: int, columns: Sequence[str] | None, pair: tuple[int, int]) -> None:
     """Name the axes by their columns; of a single column only the one that it lies along."""
     for set_label, j in zip((ax.set_xlabel, ax.set_ylabel), pair if n_columns > 1 else (0,), strict=False):
-        # A dollar sign would start a formula.
-        set_label(f"column {j}" if columns is None else str(columns[j]).replace("$", r"\$"))
+        set_label(f"column {j}" if columns is None else _plain(columns[j]))
 
 
 def _marked(ax: Any, simulated: bool) -> Any:

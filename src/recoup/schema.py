@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 
 from recoup._files import TwiceError, unique_names, write_whole
+from recoup._shown import Card, Shown, shortened
 from recoup.errors import BoundsError, MissingBoundsError
 from recoup.octaves import END
 
@@ -161,7 +162,7 @@ Column = Number | Category
 _KINDS: Final[dict[str, type[Number] | type[Category]]] = {"number": Number, "category": Category}
 
 
-class Schema(Mapping[str, Column]):
+class Schema(Shown, Mapping[str, Column]):
     """Declared columns by name, in their order: use it as `bounds=` where columns are not only numbers.
 
     Args:
@@ -204,7 +205,12 @@ class Schema(Mapping[str, Column]):
 
     def __repr__(self) -> str:
         kinds = ", ".join(f"{name!r}: {column.type_name}" for name, column in list(self._columns.items())[:8])
-        return f"Schema({{{kinds}{', ...' if len(self) > 8 else ''}}})"
+        return shortened(f"Schema({{{kinds}{', ...' if len(self) > 8 else ''}}})")
+
+    def _card(self) -> Card:
+        header = ("column", "values", "unit", "scale", "missing")
+        rows = [(name, *_in_words(column)) for name, column in self.items()]
+        return Card(type(self).__name__, [("columns", len(self))], header, rows)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value that `from_json` reads back: fields that differ from their defaults."""
@@ -261,6 +267,15 @@ class Schema(Mapping[str, Column]):
             lines = [f"{key} = {_toml_value(value)}" for key, value in column.items()]
             tables.append("\n".join([f"[{_toml_value(name)}]", *lines]))
         return "\n\n".join(tables) + "\n"
+
+
+def _in_words(column: Column) -> tuple[str, str, str, str]:
+    if isinstance(column, Number):
+        values = f"{column.low:g} to {column.high:g}"
+        scale = column.scale if isinstance(column.scale, str) else "break points"
+    else:
+        values, scale = ", ".join(column.all_values), "steps" if column.ordered else "category"
+    return values, column.unit or "", scale, "leaves the record out" if column.missing is None else str(column.missing)
 
 
 def _toml_value(value: object) -> str:

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import recoup
+from recoup._files import checksum_of
 from recoup.cli.app import app
 from recoup.curator.source import open_source
 from recoup.curator.tables.open import open_table
@@ -23,7 +24,7 @@ from recoup.inference.inferred import InferredDataset
 from recoup.privacy.statement import PrivacyStatement
 from recoup.queries.counts import GridQuery
 from recoup.report.sections import privacy as privacy_section
-from recoup.transcript.transcript import Transcript, _checksum
+from recoup.transcript.transcript import Transcript
 
 BOX = recoup.Box([0, 0], [100, 100], ("age", "hours"))
 BOUNDS = {"age": (0, 100), "hours": (0, 100)}
@@ -123,7 +124,7 @@ def without_dialect(path: Path) -> None:
     value = json.loads(path.read_text())
     del value["context"]["csv_dialect"], value["checksum"], value["payment"]
     value["schema_version"] = 1
-    path.write_text(json.dumps(value | {"checksum": _checksum(value)}))
+    path.write_text(json.dumps(value | {"checksum": checksum_of(value)}))
 
 
 def test_a_transcript_keeps_it_and_reads_without_it(tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_a_transcript_keeps_it_and_reads_without_it(tmp_path: Path) -> None:
         body = value | {"context": value["context"] | {"csv_dialect": wrong}}
         del body["checksum"]
         with pytest.raises(TranscriptFormatError):
-            Transcript.from_json(body | {"checksum": _checksum(body)})
+            Transcript.from_json(body | {"checksum": checksum_of(body)})
     without_dialect(path)
     assert Transcript.load(path).privacy["csv_dialect"] is None
 

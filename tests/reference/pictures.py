@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from recoup import InferredDataset, Transcript, plots
+from recoup.inference.choose import ClusterCurve
 from recoup.inference.diagnostics import Diagnostics
 from recoup.inference.intervals import Intervals
 
@@ -31,6 +32,8 @@ def drawn(change: float = 0.0) -> dict[str, np.ndarray]:
         "intervals": _array(plots.plot_intervals, _intervals(after), after, columns=("age", "visits"), simulated=True),
         "residuals": _array(plots.plot_residuals, transcript, _data(after, transcript)),
         "trace": _array(plots.plot_trace, _chains(change)),
+        "curve": _array(plots.plot_curve, _curve(change), asked=5),
+        "profiles": _array(plots.plot_profiles, transcript, after[:: -1 if change else 1]),
         "wcss": _array(plots.plot_wcss, _scores(change), references={"non-private": 1.0}),
     }
 
@@ -56,7 +59,7 @@ def _array(draw, *arguments, **choices) -> np.ndarray:
     with rc_context({"font.family": "DejaVu Sans", "font.size": 7, "lines.antialiased": True}):
         figure, (ax,) = plots.new_figure(3.4, 2.6)
         figure.set_dpi(70)
-        draw(ax, *arguments, **choices)
+        draw(*arguments, ax=ax, **choices)
         out = io.BytesIO()
         figure.savefig(out, format="png", dpi=70)
     out.seek(0)
@@ -96,6 +99,12 @@ def _chains(change):
     )
     points = np.zeros((1, 2))
     return InferredDataset(points=points, weights=np.ones(1), method="mcmc", simulated=True, diagnostics=found)
+
+
+def _curve(change):
+    n, loss = np.arange(1, 9), 10.0 / np.arange(1, 9) ** (1.0 + 10 * change)
+    ends = {"loss": loss, "loss_low": 0.8 * loss, "loss_high": 1.2 * loss, "gap": loss, "gap_error": loss}
+    return ClusterCurve(n_clusters=n, **ends, suggested=3, outcome="at least", sentence="")
 
 
 def _scores(change):

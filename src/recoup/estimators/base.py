@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from recoup._random import seed_for
@@ -29,10 +29,11 @@ from recoup.errors import (
     ParameterError,
     PostprocessDeclined,
 )
+from recoup.estimators.lasting import LastingModel, verdict_of
 from recoup.found_bounds import Fit, find_within, is_private, stand_ins
 from recoup.inference.infer import METHODS, infer
 from recoup.inference.inferred import InferredDataset, refit
-from recoup.inference.judge import judge, warn_of
+from recoup.inference.judge import warn_of
 from recoup.mixed import Mixed
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.statement import PerPerson, PrivacyStatement
@@ -98,16 +99,12 @@ class Opened(NamedTuple):
     features: Domain
 
 
-class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+class PrivateEstimator(LastingModel):
     """Common ground of the estimators; not for use by itself.
 
     A subclass says what to run on the domain of its records in `_algorithm(records)`, and sets its learnt attributes
     from an answer in the user's units in `_keep(answer, algorithm)`.
     """
-
-    transcript_: Any
-    inferred_: Any
-    verdict_: Any
 
     def __init_subclass__(cls, **given: Any) -> None:
         """Complete the documentation of a subclass."""
@@ -303,12 +300,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             # Of the line that called `fit`, which called this.
             kept = "the last iterate was kept: " if auto else ""
             warnings.warn(kept + declined, PostprocessDeclined, stacklevel=3)
+        self._method = None if self.inferred_ is None else self.inferred_.method
         if guarded:
             self.declined_ = declined if auto else None
         answer = refit(transcript, self.inferred_, random_state=self._seed)
         self._keep(answer, algorithm)
-        judged = guarded and self.inferred_ is not None
-        self.verdict_ = self.inferred_.verdict if judged else judge(transcript, self.inferred_, answer)
+        self.verdict_ = verdict_of(transcript, self.inferred_, answer)
         warn_of(self.verdict_, stacklevel=4)
 
     def _set_domain(self, domain: Domain) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -15,6 +15,7 @@ from recoup.algorithms.registry import choices
 from recoup.domain import Domain
 from recoup.errors import Argument, DataError, ParameterError
 from recoup.estimators.base import AnyLedger, AnyPerPerson, Noise, OrAuto, PrivateEstimator
+from recoup.estimators.lasting import Summary, by_column
 from recoup.maxent.sizes import WeightedPoints
 from recoup.privacy.price import as_fraction
 from recoup.queries.base import Array
@@ -52,6 +53,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     >>> np.abs(model.components_).round(1)
     array([[0.7, 0.7, 0. ]])
     """
+
+    _learnt: ClassVar = {
+        "mean_": ("d",),
+        "components_": ("k", "d"),
+        "explained_variance_": ("k",),
+        "explained_variance_ratio_": ("k",),
+    }
 
     def __init__(
         self,
@@ -98,6 +106,14 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         along = algorithm.explained(transcript.context, transcript.rounds, self.components_, data)
         self.explained_variance_, self.explained_variance_ratio_ = along
         self._n_features_out = len(self.components_)
+
+    @classmethod
+    def _reads(cls, algorithm: Algorithm) -> bool:
+        return isinstance(algorithm, CovariancePCA | PowerPCA)
+
+    def _summary(self, names: list[str]) -> Summary:
+        variance = {"variance": self.explained_variance_, "share": self.explained_variance_ratio_}
+        return Summary("component", range(len(self.components_)), variance | by_column(names, self.components_))
 
     def _algorithm(self, records: Domain) -> CovariancePCA | PowerPCA:
         choice(self.algorithm, "algorithm", ("auto", *choices("components")))

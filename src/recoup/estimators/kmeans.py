@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from recoup.curator.rivals.base import release_model
 from recoup.domain import Domain
 from recoup.errors import Argument, ParameterError
 from recoup.estimators.base import AnyLedger, AnyPerPerson, Noise, OrAuto, PrivateEstimator
+from recoup.estimators.lasting import Summary, by_column
 from recoup.found_bounds import Fit
 from recoup.inference.infer import METHODS
 from recoup.inference.intervals import Intervals, intervals
@@ -57,6 +58,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     >>> model.cluster_centers_.shape, model.privacy_["epsilon"]
     ((2, 2), 1.0)
     """
+
+    _learnt: ClassVar = {"cluster_centers_": ("k", "d"), "doubtful_": ()}
 
     def __init__(
         self,
@@ -163,6 +166,25 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         name = "lloyd" if self.algorithm == "auto" and self.postprocess in _OF_LLOYD else self.algorithm
         entry, rounds = clustering_named(name, None if self.n_rounds == "auto" else self.n_rounds)
         return entry.kind(n_clusters=self.n_clusters, **rounds)  # type: ignore[call-arg]
+
+    @classmethod
+    def _reads(cls, algorithm: Algorithm) -> bool:
+        return algorithm.has_centers
+
+    def _summary(self, names: list[str]) -> Summary:
+        k, doubtful = len(self.cluster_centers_), set(self.doubtful_)
+        columns: dict[str, Any] = {}
+        if self.transcript_ is not None:
+            from recoup.report.sections.answer import result_of
+
+            given = self.transcript_, self.cluster_centers_, self.inferred_
+            sizes = result_of(*given, level=None, seed=self._seed).sizes
+            columns = {
+                "size": sizes,
+                "share": sizes / max(sizes.sum(), 1e-9),
+                "doubtful": [i in doubtful for i in range(k)],
+            }
+        return Summary("cluster", range(k), columns | by_column(names, self.cluster_centers_))
 
     def _unit_centers(self) -> Array:
         return self._domain.to_unit(self.cluster_centers_)

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,7 @@ from recoup.estimators.base import (
     declared_schema,
     rows_of,
 )
+from recoup.estimators.lasting import Summary
 from recoup.mixed import Mixed
 from recoup.queries.base import Array
 from recoup.schema import Number, Schema
@@ -73,6 +74,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     >>> model.coef_.shape, model.predict([[9.0, 5.0]])
     ((1, 2), array([ True]))
     """
+
+    _learnt: ClassVar = {"coef_": (1, "d"), "intercept_": (1,)}
 
     def __init__(
         self,
@@ -157,7 +160,25 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
 
     def _keep(self, answer: Array, algorithm: Algorithm) -> None:
         self.coef_, self.intercept_ = answer[None, :-1], answer[-1:]
+        self._restored(algorithm)
+
+    def _restored(self, algorithm: Algorithm) -> None:
         self.classes_ = np.array(declared_classes(self.classes))
+
+    @classmethod
+    def _reads(cls, algorithm: Algorithm) -> bool:
+        return isinstance(algorithm, LogisticRegression)
+
+    @classmethod
+    def _features(cls, records: Domain) -> Domain:
+        if isinstance(records, Mixed):
+            *features, _ = records.schema.items()
+            return Mixed(schema=Schema(dict(features)))
+        return Box(records.low[:-1], records.high[:-1], None if records.columns is None else records.columns[:-1])
+
+    def _summary(self, names: list[str]) -> Summary:
+        values = np.append(self.coef_[0], self.intercept_)
+        return Summary("feature", [*names, "intercept"], {"coefficient": values, "odds ratio": np.exp(values)})
 
 
 # ---- labels ----

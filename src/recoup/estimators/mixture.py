@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from recoup.algorithms.base import Algorithm
 from recoup.algorithms.mixture import GaussianMixture, Mixture, half_widths, log_joint
 from recoup.domain import Domain
 from recoup.estimators.base import AnyLedger, AnyPerPerson, Noise, OrAuto, PrivateEstimator
+from recoup.estimators.lasting import Summary, by_column
 from recoup.mixed import Mixed
 from recoup.queries.base import Array
 
@@ -50,6 +51,8 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
     >>> np.sort(model.means_.ravel()).round(1)
     array([0.3, 0.7])
     """
+
+    _learnt: ClassVar = {"weights_": ("k",), "means_": ("k", "d"), "covariances_": ("k", "d")}
 
     def __init__(
         self,
@@ -121,6 +124,15 @@ class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[mi
     def _keep(self, answer: Array, algorithm: Algorithm) -> None:
         d = self._domain.n_columns
         self.weights_, self.means_, self.covariances_ = answer[:, 0], answer[:, 1 : 1 + d], answer[:, 1 + d :]
+
+    @classmethod
+    def _reads(cls, algorithm: Algorithm) -> bool:
+        return isinstance(algorithm, GaussianMixture)
+
+    def _summary(self, names: list[str]) -> Summary:
+        spreads = by_column([f"{name} deviation" for name in names], np.sqrt(self.covariances_))
+        columns = {"weight": self.weights_} | by_column(names, self.means_) | spreads
+        return Summary("component", range(len(self.weights_)), columns)
 
     def _log_joint(self, X: Any) -> Array:
         """Of records scaled by the bounds, neither clamped nor projected: a density is that of the record itself."""

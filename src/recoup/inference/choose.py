@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from recoup._random import generator
+from recoup._shown import Card, Shown, figure
 from recoup._validate import whole_number
 from recoup.domain import Domain
 from recoup.errors import ParameterError
@@ -45,8 +46,8 @@ _TIGHTER = 0.5  # how much closer to its centre each record of such a world is
 Outcome = Literal["conclusive", "at least", "not conclusive"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ClusterCurve:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ClusterCurve(Shown):
     """The inferred loss by number of clusters, and a suggestion."""
 
     n_clusters: NDArray[np.int64]  # (k_max,) 1, 2, ...
@@ -63,6 +64,16 @@ class ClusterCurve:
     def conclusive(self) -> bool:
         """Whether there are as many clusters as suggested: neither fewer nor more."""
         return self.outcome == "conclusive"
+
+    def _card(self) -> Card:
+        rows = [
+            (int(k), float(loss), f"{figure(low)} to {figure(high)}", float(gap))
+            for k, loss, low, high, gap in zip(
+                self.n_clusters, self.loss, self.loss_low, self.loss_high, self.gap, strict=True
+            )
+        ]
+        facts = [("suggested", f"{self.suggested} ({self.outcome})"), ("tried", f"1 to {len(rows)}")]
+        return Card("How many clusters", facts, ("clusters", "loss", "interval", "gap"), rows, note=self.sentence)
 
 
 def suggest_clusters(

@@ -11,6 +11,7 @@ import numpy as np
 
 from recoup._files import replacing
 from recoup._random import generator
+from recoup._shown import Card, Shown, listing, pandas
 from recoup._validate import whole_number
 from recoup.algorithms.base import ImportedAlgorithm
 from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm
@@ -19,7 +20,7 @@ from recoup.domain import Domain
 from recoup.errors import Argument, ParameterError, UnreadableFileError
 from recoup.inference.diagnostics import Diagnostics
 from recoup.inference.verdict import Verdict
-from recoup.privacy.statement import PrivacyStatement
+from recoup.privacy.statement import NOT_PRIVATE, PrivacyStatement
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
 
@@ -29,8 +30,8 @@ _MOST_VALUES = 2**26  # in one file: half a gigabyte
 _AS_PUBLISHED = ("mcmc", "consistency")  # the paper clusters all of the data set that it inferred
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class InferredDataset:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class InferredDataset(Shown):
     """Weighted points in the user's units.
 
     Attributes:
@@ -89,7 +90,21 @@ class InferredDataset:
 
     def to_pandas(self) -> Any:
         """A pandas data frame: one column per dimension, and "weight"."""
+        pandas()
         return self.to_arrow().to_pandas()
+
+    def _card(self) -> Card:
+        names = self.columns or tuple(f"x{j}" for j in range(self.points.shape[1]))
+        weights = self.weights if self.weights.sum() > 0 else np.ones(len(self.weights))
+        mean = np.average(self.points, axis=0, weights=weights)
+        deviation = np.sqrt(np.average((self.points - mean) ** 2, axis=0, weights=weights))
+        facts = [("method", self.method), ("records", self.n_records), ("points", len(self.points))]
+        facts += [("columns", listing(self.columns, len(names)))]
+        if self.verdict is not None:
+            facts.append(("verdict", self.verdict.sentence))
+        rows = list(zip(names, map(float, mean), map(float, deviation), strict=True))
+        warning = NOT_PRIVATE if self.simulated else "" if self.privacy is None else self.privacy.warning
+        return Card("Inferred data set", facts, ("column", "mean", "deviation"), rows, warning=warning)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write points and weights as Parquet; the file appears only when it is complete."""

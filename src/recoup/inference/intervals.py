@@ -19,6 +19,7 @@ from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
 from recoup._random import generator
+from recoup._shown import Card, Shown, figure, pandas
 from recoup._threads import n_threads
 from recoup._validate import probability, whole_number
 from recoup.algorithms.kmeans.lloyd import paired
@@ -64,8 +65,8 @@ class Withheld(NamedTuple):
     reason: str  # in words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Intervals:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Intervals(Shown):
     """Intervals of the estimate for every coordinate of every centre and for every cluster's size.
 
     Attributes:
@@ -77,6 +78,9 @@ class Intervals:
         n_draws: transcripts that were simulated.
         simultaneous: whether all intervals of centres, and all of sizes, are meant to hold at once.
         withheld: the intervals that would not hold, each with its reason.
+        centers: (K, d), what they are around; none where nobody said.
+        sizes: (K,), the same of sizes.
+        columns: names of the columns, if they have any.
     """
 
     level: float
@@ -87,6 +91,48 @@ class Intervals:
     n_draws: int
     simultaneous: bool = False
     withheld: tuple[Withheld, ...] = ()
+    centers: Array | None = None
+    sizes: Array | None = None
+    columns: tuple[str, ...] | None = None
+
+    def to_pandas(self) -> Any:
+        """A pandas data frame: one row per cluster and column, "size" among them, with the reason of what is withheld.
+
+        >>> ends = {"center_low": np.zeros((1, 1)), "center_high": np.ones((1, 1))}
+        >>> sizes = {"size_low": np.array([90.0]), "size_high": np.array([110.0])}
+        >>> Intervals(level=0.9, n_draws=39, columns=("age",), **ends, **sizes).to_pandas()[["column", "low", "high"]]
+          column   low   high
+        0   size  90.0  110.0
+        1    age   0.0    1.0
+        """
+        reasons = {(k, j): reason for k, j, reason in self.withheld}
+        low, high = self._ends()
+        (n_clusters, n_values), places = low.shape, [(k, j) for k in range(len(low)) for j in range(low.shape[1])]
+        of = {"cluster": np.repeat(np.arange(n_clusters), n_values), "column": [*self._names()] * n_clusters}
+        if self.centers is not None and self.sizes is not None:
+            of["estimate"] = np.column_stack([self.sizes, self.centers]).ravel()
+        of |= {"low": low.ravel(), "high": high.ravel()}
+        of["withheld"] = [reasons.get((k, j - 1 if j else None), "") for k, j in places]
+        return pandas().DataFrame(of)
+
+    def _ends(self) -> tuple[Array, Array]:
+        low, high = (self.size_low, self.center_low), (self.size_high, self.center_high)
+        return np.column_stack(low), np.column_stack(high)
+
+    def _names(self) -> tuple[str, ...]:
+        return ("size", *(self.columns or (f"column {j}" for j in range(self.center_low.shape[1]))))
+
+    def _card(self) -> Card:
+        low, high = self._ends()
+        rows = [
+            [k, *(f"{figure(a)} to {figure(b)}" if a == a else "withheld" for a, b in zip(*ends, strict=True))]
+            for k, ends in enumerate(zip(low.tolist(), high.tolist(), strict=True))
+        ]
+        facts: list[tuple[str, object]] = [
+            ("coverage", f"{self.level:.3g}, {'all at once' if self.simultaneous else 'each by itself'}")
+        ]
+        facts += [("clusters", len(rows)), ("withheld", len(self.withheld)), ("draws", self.n_draws)]
+        return Card("Intervals", facts, ("cluster", *self._names()), rows)
 
 
 def intervals(
@@ -189,6 +235,9 @@ def intervals(
         n_draws=n_draws,
         simultaneous=simultaneous,
         withheld=withheld,
+        centers=centers,
+        sizes=size,
+        columns=domain.columns,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from recoup._shown import Card, Shown, shortened
 from recoup.algorithms.base import column_names
 from recoup.domain import Domain
 from recoup.inference.diagnostics import Misfit
@@ -49,7 +50,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Verdict:
+class Verdict(Shown):
     """Whether a result can be trusted, by the transcript and the inferred data alone.
 
     Attributes:
@@ -121,7 +122,11 @@ class Verdict:
         return {"status": self.status, "sentence": self.sentence, **about, **why, "n_rounds": self.n_rounds}
 
     def __repr__(self) -> str:
-        return f"<Verdict: {self.sentence}>"
+        return shortened(f"<Verdict: {self.sentence}>")
+
+    def _card(self) -> Card:
+        rows = [(reason.kind, reason.sentence) for reason in (*self.reasons, *self.notes)]
+        return Card(f"Verdict: {self.status}", header=("about", "noted"), rows=rows, note=self.in_words)
 
 
 def spoken(sentence: str, rests_on: str) -> str:

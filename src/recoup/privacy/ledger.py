@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from recoup._files import appearing
+from recoup._shown import Card, Shown, shortened
 from recoup._validate import choice
 from recoup.errors import (
     BudgetExceededError,
@@ -59,7 +60,7 @@ class Preview(NamedTuple):
     fits: bool
 
 
-class Ledger:
+class Ledger(Shown):
     """A privacy budget, and everything that was charged to it.
 
     Args:
@@ -367,7 +368,21 @@ class Ledger:
         }
 
     def __repr__(self) -> str:
-        return f"Ledger({str(self.path)!r})" if self.path else "Ledger.in_memory()"
+        return shortened(f"Ledger({str(self.path)!r})" if self.path else "Ledger.in_memory()")
+
+    def _card(self) -> Card:
+        try:
+            entries, state = self.entries(), self._state()
+        except LedgerError as error:
+            return Card(f"Ledger {self._store.name}", note=str(error))
+        budget, numbers = state.budget, {"epsilon": state.budget.epsilon, "delta": state.budget.delta}
+        numbers |= {"spent": state.spent, "left": budget.epsilon - state.spent}
+        facts = [(name, f"{float(value):.6g}") for name, value in numbers.items()]
+        facts += [("hides", str(state.unit) if state.unit else "as the first release will say")]
+        rows = [(e.purpose, f"{float(e.amount):.4g}", e.measure, f"{float(e.spent_after):.4g}") for e in entries[::-1]]
+        return Card(
+            f"Ledger {self._store.name}", facts, ("charged for, the last first", "price", "measure", "spent"), rows
+        )
 
     def __copy__(self) -> Ledger:
         return self

@@ -21,6 +21,7 @@ from fractions import Fraction
 from math import inf, isfinite
 from typing import Any, Final, Literal, NoReturn
 
+from recoup._shown import Card, Shown, listing
 from recoup._validate import LARGEST, whole_number
 from recoup.domain import DOMAINS
 from recoup.errors import Argument, ParameterError
@@ -182,7 +183,7 @@ def _read_per_person(words: str | None) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class PrivacyStatement(dict[str, Any]):
+class PrivacyStatement(Shown, dict[str, Any]):
     """A privacy statement: a read-only dictionary whose entries are also attributes.
 
     Attributes:
@@ -232,6 +233,23 @@ class PrivacyStatement(dict[str, Any]):
     def statement(self) -> str:
         """Whether this is private at all, in words that appear wherever it is printed, saved or drawn."""
         return STATEMENTS[self.noise]
+
+    @property
+    def warning(self) -> str:
+        """The same where it is no promise of Recoup's; else nothing."""
+        return "" if self.noise == "secure" else self.statement
+
+    def _card(self) -> Card:
+        low, high, names = (self.bounds[name] for name in ("low", "high", "columns"))
+        facts = [("epsilon", f"{self.epsilon:g}"), ("delta", f"{self.delta:g}"), ("spent", f"{self.spent:.4g}")]
+        facts += [("hides", self.unit), ("noise", f"{self.mechanism}, {self.noise}")]
+        facts += [("columns", listing(names, len(low)))]
+        facts += [("counted", self.counted)] if self.counted else []
+        facts += [("persons", self.per_person)] if self.per_person else []
+        columns = names or [f"column {j}" for j in range(len(low))]
+        rows = list(zip(columns, map(float, low), map(float, high), strict=True))
+        note = f"Neighbours: {self.neighbours}. Recoup {self.version}."
+        return Card("Privacy statement", facts, ("column", "low", "high"), rows, self.warning, note)
 
     @property
     def laws(self) -> tuple[str, ...]:

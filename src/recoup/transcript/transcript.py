@@ -11,17 +11,16 @@ older Recoup, which would take them for its own, refuses them. Version 1 did not
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from recoup._files import no_constants, unique_names, write_whole
+from recoup._files import checksum_of, strict_json, write_whole
+from recoup._shown import Card, Shown, listing
 from recoup.errors import RecoupError, TranscriptError, TranscriptFormatError, TranscriptVersionError
 from recoup.mixed import Mixed, domain_from_json
 from recoup.privacy.gaussian import epsilon_of
@@ -59,8 +58,8 @@ class Payment(NamedTuple):
 NO_LEDGER: Final = Payment()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Transcript:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Transcript(Shown):
     """All rounds of a release, with the terms under which they were released.
 
     Attributes:
@@ -152,6 +151,24 @@ class Transcript:
             per_person=c.per_person_words,
         )
 
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of everything else in its file: two transcripts with the same one say the same."""
+        return str(self.to_json()["checksum"])
+
+    def _card(self) -> Card:
+        c, promise = self.context, self.privacy
+        budget = f"{promise.epsilon:g}" + (f" and delta {promise.delta:g}" if promise.delta else "")
+        facts = [("rounds", len(self.rounds)), ("epsilon", budget), ("spent", f"{promise.spent:.4g}")]
+        facts += [("hides", promise.unit), ("columns", listing(c.domain.columns, c.domain.n_columns))]
+        rows = [
+            (t, r.query.type_name, r.query.size, float(r.scales.min()), float(r.price.amount))
+            for t, r in enumerate(self.rounds, start=1)
+        ]
+        measure = "epsilon" if c.budget_measure == "pure" else "rho"
+        header = ("round", "query", "values", "noise scale", measure)
+        return Card(f"Transcript of {self.algorithm.get('type')}", facts, header, rows, warning=promise.warning)
+
     def with_round(self, answered: Round) -> Transcript:
         """The transcript with one more round."""
         if self.rounds and self.imported != (answered.imported is not None):
@@ -168,18 +185,8 @@ class Transcript:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Transcript:
         """Read a transcript back; anything that is not exactly a transcript is refused."""
-        value, problem = None, ""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-            value = json.loads(text, object_pairs_hook=unique_names, parse_constant=no_constants)
-        except UnicodeDecodeError:
-            problem = "is not a text file, so not a transcript"
-        except OSError as error:
-            problem = f"cannot be read: {error.strerror}"
-        except (ValueError, RecursionError):
-            problem = "is not complete JSON: it was truncated, or is another file"
+        value, problem = strict_json(path, "transcript")
         if problem:
-            # Not in the handler, where the error would keep the one that it replaces, and with it the whole file.
             raise TranscriptFormatError(f"{path} {problem}.")
         return cls.from_json(value)
 
@@ -205,7 +212,7 @@ class Transcript:
             "pending": None if self.pending is None else str(self.pending),
         }
         body |= {"payment": payment._asdict()} if payment else {}
-        return body | {"checksum": _checksum(body)}
+        return body | {"checksum": checksum_of(body)}
 
     @classmethod
     def from_json(cls, value: object) -> Transcript:
@@ -223,7 +230,7 @@ class Transcript:
             )
         body = {name: item for name, item in value.items() if name != "checksum"}
         try:
-            checksum = _checksum(body)
+            checksum = checksum_of(body)
         except (TypeError, ValueError, RecursionError):
             raise TranscriptFormatError("the transcript holds a value that is not JSON, or nests too deeply.") from None
         if value.get("checksum") != checksum:
@@ -284,8 +291,3 @@ def _from_body(body: Mapping[str, Any]) -> Transcript:
     if transcript.shares_spent > 1:
         raise TranscriptFormatError("the transcript's rounds ask for more than the whole budget.")
     return transcript
-
-
-def _checksum(body: Mapping[str, Any]) -> str:
-    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()

@@ -12,12 +12,13 @@ from commands import run
 from imported_cases import ONE_COMPONENT, file_of, kmeans_elsewhere, people
 
 import recoup
+from recoup._files import checksum_of
 from recoup.cli.output import ExitCode
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.imported import imported_from_json
 from recoup.queries.counts import GridQuery
 from recoup.queries.moments import MomentsQuery
-from recoup.transcript.transcript import Transcript, _checksum
+from recoup.transcript.transcript import Transcript
 
 
 def _set(path, item):
@@ -173,7 +174,7 @@ def test_junk_anywhere_in_what_people_write():
 def test_junk_anywhere_in_what_is_saved(imported):
     def signed(value):
         body = {name: item for name, item in value.items() if name != "checksum"}
-        return Transcript.from_json(body | {"checksum": _checksum(body)})
+        return Transcript.from_json(body | {"checksum": checksum_of(body)})
 
     _junk_anywhere(imported.to_json(), signed, 3)
 
@@ -202,7 +203,7 @@ def test_an_edited_transcript_is_refused_even_if_it_is_signed_anew(imported, cha
     change(value)
     body = {name: item for name, item in value.items() if name != "checksum"}
     with pytest.raises(TranscriptFormatError):
-        Transcript.from_json(body | {"checksum": _checksum(body)})
+        Transcript.from_json(body | {"checksum": checksum_of(body)})
 
 
 def test_a_release_cannot_pass_for_something_made_elsewhere_nor_the_reverse(imported):
@@ -210,7 +211,7 @@ def test_a_release_cannot_pass_for_something_made_elsewhere_nor_the_reverse(impo
     for value, version in ((released.to_json(), 2), (imported.to_json(), 1)):
         body = {name: item for name, item in value.items() if name != "checksum"} | {"schema_version": version}
         with pytest.raises(TranscriptFormatError):
-            Transcript.from_json(body | {"checksum": _checksum(body)})
+            Transcript.from_json(body | {"checksum": checksum_of(body)})
 
 
 def test_bad_arguments_of_the_builder():

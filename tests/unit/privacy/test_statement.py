@@ -36,7 +36,7 @@ def test_it_reads_as_a_dictionary_in_a_fixed_order():
     assert list(replace(privacy, counted="by a ledger")) == [*KEYS, "spent", "version", "counted"]
     assert privacy == dict(privacy)
     assert PrivacyStatement.__eq__ is dict.__eq__
-    assert repr(privacy) == repr(dict(privacy))
+    assert repr(privacy).startswith("<Privacy statement; epsilon 0.5; ")
     assert all(privacy[name] == getattr(privacy, name) for name in privacy)
     assert json.loads(json.dumps(privacy))["bounds"] == {"low": [0.0], "high": [1.0], "columns": ["age"]}
     assert recoup.PrivacyStatement is PrivacyStatement

@@ -12,17 +12,18 @@ import numpy as np
 import pytest
 
 import recoup
+from recoup._files import checksum_of
 from recoup.cli.settings import read_columns
 from recoup.errors import ParameterError, TranscriptFormatError, TranscriptVersionError
 from recoup.privacy.statement import NOT_PRIVATE
-from recoup.transcript.transcript import Payment, Transcript, _checksum
+from recoup.transcript.transcript import Payment, Transcript
 from recoup.version import __version__
 
 
 def signed(value):
     """The value with a checksum that fits, as somebody who edits a file on purpose would write it."""
     body = {name: item for name, item in value.items() if name != "checksum"}
-    return body | {"checksum": _checksum(body)}
+    return body | {"checksum": checksum_of(body)}
 
 
 @pytest.mark.parametrize("name", ["transcript", "mixed"])
