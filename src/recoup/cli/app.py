@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from recoup.cli import options
-from recoup.cli.commands import analyst, bounds, curator, demo, incomplete, ledger
+from recoup.cli.commands import analyst, bounds, curator, demo, incomplete, ledger, publish
 from recoup.cli.output import MEANINGS, ExitCode, code_of, in_words_of_commands
 from recoup.errors import ParameterError, RecoupError, UnitConverted
 from recoup.version import __version__
@@ -173,6 +173,8 @@ app.add_typer(ledger.app, name="ledger", rich_help_panel=_CURATOR)
 _add(analyst.infer, _ANALYST, "Infer the data behind transcripts and refit their answers.")
 _add(analyst.imported, _ANALYST, "Read noisy answers that were made elsewhere.", name="import")
 _add(analyst.report, _ANALYST, "Write one page about a result, for people to read.")
+_add(publish.verify, _ANALYST, "Check that a transcript is whole, and who signed it.")
+_add(publish.registry_entry, _ANALYST, "Write an entry for the registry of deployments.", name="registry-entry")
 
 
 def main() -> None:
