@@ -174,7 +174,7 @@ _add(analyst.infer, _ANALYST, "Infer the data behind transcripts and refit their
 _add(analyst.imported, _ANALYST, "Read noisy answers that were made elsewhere.", name="import")
 _add(analyst.report, _ANALYST, "Write one page about a result, for people to read.")
 _add(publish.verify, _ANALYST, "Check that a transcript is whole, and who signed it.")
-_add(publish.registry_entry, _ANALYST, "Write an entry for the registry of deployments.", name="registry-entry")
+_add(publish.registry, _ANALYST, "Write an entry for the registry of deployments.")
 
 
 def main() -> None:

@@ -124,6 +124,7 @@ def test_help_groups_the_commands_and_shows_an_example(monkeypatch):
             "ledger",
         ),
         *("For the analyst: from a transcript alone, at no cost", "infer", "import", "report"),
+        *("verify", "registry"),
         *("Measure Recoup itself", "bench", "audit", "experiment"),
     ]
     # The lines of the groups have no second line.

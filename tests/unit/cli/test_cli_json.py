@@ -85,6 +85,8 @@ def test_the_keys_are_those_of_the_page(answers):
     assert len(released["files"]) == 1
     assert len(clustered["files"]) == 2
     assert len(inferred["files"]) == 3
+    assert list(answers("verify", "t.json")) == documented("verify")
+    assert list(answers("registry", "t.json")) == documented("registry")
     reported = answers("report", "t.json", "-o", "r.html", "--method", "none")
     assert list(reported)[: len(documented("report")[:2])] == documented("report")[:2]
     assert set(documented("report")) <= set(reported)

@@ -129,7 +129,7 @@ def path(tmp_path):
 def test_an_entry_has_all_that_the_registry_requires(path, tmp_path, suffix):
     entry = tmp_path / f"entry{suffix}"
     words = [word for name, value in KNOWN.items() for word in (f"--{name.replace('_', '-')}", value)]
-    result = run("registry-entry", path, "-o", entry, *words)
+    result = run("registry", path, "-o", entry, *words)
     assert result.exit_code == 0, result.stderr
     read = yaml.safe_load(entry.read_text(encoding="utf-8"))
     assert read == deployment_entry(Transcript.load(path), **KNOWN)
@@ -140,7 +140,7 @@ def test_an_entry_has_all_that_the_registry_requires(path, tmp_path, suffix):
 
 
 def test_what_only_the_curator_knows_is_asked_for_and_does_not_pass(path, tmp_path):
-    result = run("registry-entry", path, "-o", tmp_path / "entry.yaml", "--json")
+    result = run("registry", path, "-o", tmp_path / "entry.yaml", "--json")
     assert result.exit_code == 0
     said = json.loads(result.stdout)
     basic = [f"deployment.basic.{name}" for name in ("name", "intended_use", "data_product_region", "publication_date")]
@@ -189,8 +189,8 @@ def test_any_text_comes_back_from_yaml(text):
 
 def test_an_entry_replaces_nothing_that_was_paid_for(path, tmp_path):
     shutil.copy(path, tmp_path / "copy.json")
-    assert run("registry-entry", path, "-o", tmp_path / "copy.json").exit_code != 0
-    assert run("registry-entry", path, "-o", tmp_path / "entry.txt").exit_code == 2
+    assert run("registry", path, "-o", tmp_path / "copy.json").exit_code != 0
+    assert run("registry", path, "-o", tmp_path / "entry.txt").exit_code == 2
 
 
 # ---- checksums and signatures ----

@@ -1,4 +1,4 @@
-"""`recoup verify` and `registry-entry`: a release that others can check, and find."""
+"""`recoup verify` and `registry`: a release that others can check, and find."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _check_signature(transcript: Path, signature: Path, signers: Path, signer: s
         raise TranscriptError(f"{transcript} was not signed by {signer!r:.200}, or was changed since: do not trust it.")
 
 
-def registry_entry(
+def registry(
     transcript: Annotated[Path, typer.Argument(help=_TRANSCRIPT, metavar="TRANSCRIPT")],
     output: Annotated[Path, options.output(help="The entry to write, .yaml or .json.")] = Path("entry.yaml"),
     name: Annotated[str, typer.Option(help="Of what is published.")] = "TODO",
@@ -80,7 +80,7 @@ def registry_entry(
 
     What only the curator knows is an option, and TODO without it. Example:
 
-        recoup registry-entry transcript.json --name "Ages and incomes" -o ages.yaml
+        recoup registry transcript.json --name "Ages and incomes" -o ages.yaml
     """
     from recoup.deployment import as_yaml, deployment_entry, missing
     from recoup.transcript.transcript import Transcript
