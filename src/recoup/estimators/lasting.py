@@ -192,15 +192,15 @@ class LastingModel(BaseEstimator):  # type: ignore[misc]
             other = f"{value.get('estimator')!s:.60}"
             raise ModelFormatError(f"{path} is a {other}, not a {cls.__name__}: read it with {other}.load.")
         body = {name: item for name, item in value.items() if name != "checksum"}
-        if set(value) != _FIELDS or checksum_of(body) != value["checksum"]:
-            raise ModelFormatError(f"{path} was changed after it was written: its fields or its checksum do not match.")
         try:
+            if set(value) != _FIELDS or checksum_of(body) != value["checksum"]:
+                raise ModelFormatError(f"{path} was changed after it was written: its checksum does not match.")
             return cls._from_body(body)
         except TranscriptFormatError:
             raise
         except RecoupError as error:
             raise ModelFormatError(f"{path} cannot be used: {error}") from None
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
             raise ModelFormatError(f"{path} holds a field of the wrong type.") from None
 
     @classmethod

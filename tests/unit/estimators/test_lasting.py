@@ -154,6 +154,15 @@ def test_another_process_predicts_the_same_labels(tmp_path):
     assert len(set(labels[0])) == 3
 
 
+def test_files_hold_no_record(tmp_path):
+    canary = 0.1234567890123
+    model = PrivateKMeans(2, 1, (0, 1), postprocess="none").fit(np.full((50, 2), canary))
+    model.save(tmp_path / "m.json")
+    model.export(tmp_path / "e.json")
+    for path in tmp_path.iterdir():
+        assert "0.12345678" not in path.read_text()
+
+
 def test_private_bounds_are_kept_with_what_they_cost(tmp_path, few_points):
     model = PrivateKMeans(2, 20, "private", noise="simulated", random_state=0).fit(FRAME[["age", "pay"]])
     model.save(tmp_path / "m.json")

@@ -11,8 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recoup import Box, Category, Number, Schema, release
+from recoup import Box, Category, Number, Schema, count_incomplete, release
 from recoup.algorithms.registry import ALGORITHMS
+from recoup.domain import DOMAINS
+from recoup.mixed import MIXED_DOMAINS
 from recoup.queries import QUERIES
 from recoup.transcript.transcript import SCHEMA_VERSION
 
@@ -43,6 +45,8 @@ SPOILT = {
 def test_it_is_a_schema_of_the_newest_version():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert max(SCHEMA["properties"]["schema_version"]["enum"]) == SCHEMA_VERSION
+    kinds = [part["properties"]["type"] for part in SCHEMA["$defs"]["domain"]["oneOf"]]
+    assert {kind for part in kinds for kind in part.get("enum", [part.get("const")])} == {*DOMAINS, *MIXED_DOMAINS}
     told = {part["if"]["properties"]["type"]["const"] for part in SCHEMA["$defs"]["query"]["allOf"]}
     assert told == {name for name, kind in QUERIES.items() if kind.__module__.startswith("recoup.queries")}
 
@@ -90,4 +94,5 @@ def test_schemas_of_columns_fit(few_points):
     }
     table = pd.DataFrame({"a": [1.0], "b": [2.0], "c": [3.0], "d": ["x"], "e": ["hi"]})
     made = release(ALGORITHMS["kmeans-adaptive"](n_clusters=2), table, domain=Schema(columns), epsilon=2)
-    assert [error.message for error in CHECK.iter_errors(made.to_json())] == []
+    for transcript in (made, count_incomplete(table, Schema(columns)).transcript):
+        assert [error.message for error in CHECK.iter_errors(transcript.to_json())] == []
