@@ -337,6 +337,11 @@ def plot_profiles(transcript: Transcript, centers: ArrayLike, ax: Any = None) ->
     """Draw a heat map of clusters by columns: how far each centre is from the middle of all, in widths of the bounds.
 
     Cells hold the centres themselves, in the user's units, where there is room.
+
+    >>> from recoup import Box, release
+    >>> made = release(KMeans(n_clusters=2), [[0.5]], domain=Box([0], [1]), epsilon=1)
+    >>> plot_profiles(made, [[0.1], [0.9]]).get_ylabel()
+    'cluster'
     """
     domain, centers = transcript.context.domain, np.asarray(centers, dtype=np.float64)
     if centers.ndim != 2 or centers.shape[1] != domain.n_columns:

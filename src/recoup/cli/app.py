@@ -166,7 +166,7 @@ def _add(function: Callable[..., None], panel: str, summary: str, name: str | No
 _add(demo.demo, _START, "See it work on generated tables; ends with a report to open.")
 _add(curator.plan, _CURATOR, "Say what a release will cost and reach, without any data.")
 _add(bounds.bounds, _CURATOR, "Find bounds that nobody knows, within a budget of their own.")
-_add(incomplete.incomplete, _CURATOR, "Count the records that are left out, within a budget of their own.")
+_add(incomplete.incomplete, _CURATOR, "Count records that are left out, within a budget of their own.")
 _add(curator.cluster, _CURATOR, "Cluster a table privately: centres in its own units.")
 _add(curator.release, _CURATOR, "Run one algorithm and keep its transcript.")
 app.add_typer(ledger.app, name="ledger", rich_help_panel=_CURATOR)

@@ -91,6 +91,13 @@ class LastingModel(BaseEstimator):  # type: ignore[misc]
 
         Guarantees: reads nothing but the transcript. With the `random_state` and `postprocess` of a fit, it has learnt
         what that fit had.
+
+        >>> from recoup import PrivateKMeans
+        >>> x = np.random.default_rng(0).normal([[0.3, 0.7]], 0.1, size=(2000, 2))
+        >>> model = PrivateKMeans(n_clusters=2, epsilon=5, bounds=(0, 1)).fit(x)
+        >>> again = PrivateKMeans.from_transcript(model.transcript_)
+        >>> bool((again.predict(x) == model.predict(x)).all())
+        True
         """
         if not isinstance(transcript, Transcript):
             transcript = Transcript.load(transcript)
@@ -152,6 +159,16 @@ class LastingModel(BaseEstimator):  # type: ignore[misc]
         """Write the model as one JSON file: its transcript, how it was read, and what was learnt.
 
         Guarantees: holds no record, no ledger and no noise seed; the file appears only when it is complete.
+
+        >>> import tempfile
+        >>> from recoup import PrivatePCA
+        >>> x = np.random.default_rng(0).uniform(size=(500, 3))
+        >>> model = PrivatePCA(n_components=1, epsilon=5, bounds=(0, 1)).fit(x)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/model.json")
+        ...     again = PrivatePCA.load(f"{folder}/model.json")
+        >>> bool((again.transform(x) == model.transform(x)).all()), again.summary().shape
+        (True, (1, 5))
         """
         check_is_fitted(self)
         if self.transcript_ is None:
