@@ -33,6 +33,7 @@ from recoup.errors import (
 )
 from recoup.mixed import Mixed
 from recoup.privacy.ledger import Ledger
+from recoup.privacy.ledger_releases import said_line
 from recoup.privacy.mechanism import SimulatedNoise, checked_noise
 from recoup.privacy.price import Price, as_fraction
 from recoup.privacy.statement import PerPerson
@@ -63,6 +64,7 @@ def release(
     noise: Literal["secure", "simulated"] = "secure",
     path: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    purpose: str = "",
     on_round: Callable[[int], None] | None = None,
 ) -> Transcript:
     """Run a private algorithm on records and return everything that was released.
@@ -89,6 +91,7 @@ def release(
         noise: "secure", or "simulated" for experiments.
         path: where to save the transcript after every round.
         resume: continue the transcript at `path`, under the ledger it began with; only what is missing is paid for.
+        purpose: what the release is for, in one line of public text that the ledger keeps.
         on_round: called with the number of finished rounds.
 
     Returns:
@@ -114,6 +117,7 @@ def release(
     completed(type(algorithm))
     domain = Mixed(schema=domain) if isinstance(domain, Schema) else domain
     check_on_round(on_round)
+    said_line(purpose, "purpose")
     choice(mechanism, "mechanism", ("auto", "laplace", "gaussian"))
     delta = as_fraction(delta, "delta", allow_zero=True)
     ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
@@ -162,6 +166,8 @@ def release(
         if not transcript.rounds and (better := algorithm.advice(context)) is not None:
             warnings.warn(f"{better} Nothing has been spent yet.", CostlyTerms, stacklevel=2)
         run = (transcript.payment and transcript.payment.run) or ""
+        if ledger is not None and run:
+            ledger.begin(run, purpose=purpose)
         curator = Curator(source, context, ledger=ledger, run=run, n_charged=n_charged, spent=spent)
         return _drive(algorithm, transcript, curator, entropy, path, on_round)
 

@@ -115,6 +115,7 @@ def find_bounds(
     noise: Literal["secure", "simulated"] = "secure",
     path: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    purpose: str = "",
 ) -> FoundBounds:
     """Find bounds of columns of numbers from noisy counts, within a budget of their own.
 
@@ -134,6 +135,7 @@ def find_bounds(
         noise: "secure", or "simulated" for experiments.
         path: where to save the transcript.
         resume: continue the transcript at `path`, and pay for nothing twice.
+        purpose: what it is for, in one line of public text that the ledger keeps.
 
     Returns:
         A schema of linear scales, with what it cost. An end is the edge of a bin, up to a sixteenth of its size outside
@@ -174,6 +176,7 @@ def find_bounds(
         noise=noise,
         path=path,
         resume=resume,
+        purpose=purpose,
     )
     return FoundBounds(transcript)
 
@@ -232,7 +235,9 @@ class Part(NamedTuple):
     delta: Fraction
 
 
-def find_within(bounds: Any, X: object, fit: Fit, path: str | os.PathLike[str] | None, resume: bool) -> Part:
+def find_within(
+    bounds: Any, X: object, fit: Fit, path: str | os.PathLike[str] | None, resume: bool, purpose: str = ""
+) -> Part:
     """Find those bounds of a fit that are private, within its budget.
 
     Args:
@@ -241,6 +246,7 @@ def find_within(bounds: Any, X: object, fit: Fit, path: str | os.PathLike[str] |
         fit: as it would be with declared bounds.
         path: of the fit's transcript; that of the bounds lies beside it.
         resume: whether to take up that one.
+        purpose: what the fit is for.
 
     Guarantees: what is spent here and what is left for the fit add up to its epsilon and delta exactly. What can be
     known to keep the fit from being made is refused while nothing is spent.
@@ -272,6 +278,7 @@ def find_within(bounds: Any, X: object, fit: Fit, path: str | os.PathLike[str] |
         random_state=stream(entropy_of(terms["random_state"]), 4),
         path=beside,
         resume=resume,
+        purpose=purpose,
         **same,
     )
     pairs = {name: (found[name].low, found[name].high) for name in found}

@@ -155,8 +155,9 @@ def imported() -> Transcript:
 
 
 def ledger(path: Path) -> None:
-    """A ledger for five records of a person, with charges of both kinds for five and for one."""
+    """A ledger for five records of a person, with charges of both kinds; one says what it is for."""
     made = Ledger.create(path, epsilon=3, delta="1e-6", records_per_person=5)
+    made.begin(RUNS[0], purpose="opening hours of the clinics", by="ada")
     pure, gaussian = Price(measure="pure", amount=Fraction(1, 4)), Price(measure="gaussian", amount=Fraction(1, 1000))
     made.charge(pure, purpose="voronoi query of 6 values", run=RUNS[0], unit=Unit(records_per_person=5))
     made.charge(gaussian, purpose="grid query of 4 values", run=RUNS[1])

@@ -181,11 +181,14 @@ def test_ledger_v2():
     assert ledger.spent == Fraction(882782439748459, 562949953421312)
 
 
-def test_ledger_v3():
-    ledger = Ledger(FOLDER / f"ledger-v{VERSION}.db")
+@pytest.mark.parametrize("version", [3, 4])
+def test_ledger_v3_and_v4(version):
+    ledger = Ledger(FOLDER / f"ledger-v{version}.db")
     assert (ledger.epsilon, ledger.unit, ledger.accounting) == (3, Unit(records_per_person=5), "gaussian")
     assert [(e.measure, e.amount) for e in ledger.entries()] == [
         ("pure", Fraction(1, 4)),
         ("gaussian", Fraction(1, 1000)),
     ]
     assert ledger.spent == Fraction(7619758256982503, 4503599627370496)
+    said = [("opening hours of the clinics", "ada"), ("", "")] if version == 4 else [("", "")] * 2
+    assert [(release.purpose, release.by) for release in ledger.releases()] == said

@@ -242,7 +242,7 @@ def test_an_older_ledger_is_declared_once_and_goes_on(old):
     }
     unit = {"kind": "record", "records_per_person": 2}
     assert after["entries"] == [entry | {"unit": unit} for entry in before["entries"]]
-    assert (after["version"], after["unit"], len(after["identifier"])) == (3, unit, 32)
+    assert (after["version"], after["unit"], len(after["identifier"])) == (4, unit, 32)
     for again in (1, 2, 3):
         with pytest.raises(LedgerUnitError, match="once"):
             ledger.declare(records_per_person=again)

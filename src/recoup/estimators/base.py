@@ -133,6 +133,7 @@ class PrivateEstimator(LastingModel):
         *,
         transcript_path: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        purpose: str = "",
         on_round: Callable[[int], None] | None = None,
     ) -> Self:
         """Fit privately.
@@ -143,20 +144,23 @@ class PrivateEstimator(LastingModel):
                 which is then not a feature. Files and Spark DataFrames need a name. Ignored by other estimators.
             transcript_path: where to save the transcript after every round, so that nothing that was paid for is lost.
             resume: continue the transcript at that path; only what is missing is paid for.
+            purpose: what the fit is for, in one line of public text that the ledger keeps.
             on_round: called with the number of finished rounds.
 
         Returns:
             The fitted estimator.
         """
         if is_private(self.bounds):
-            return self._fit_found(X, y, transcript_path, resume, on_round)
-        released = self._release(X, y, path=transcript_path, resume=resume, on_round=on_round)
+            return self._fit_found(X, y, transcript_path, resume, purpose, on_round)
+        released = self._release(X, y, path=transcript_path, resume=resume, purpose=purpose, on_round=on_round)
         self.__dict__.pop("bounds_", None)  # of an earlier fit
         if released is not None:
             self._read(*released)
         return self
 
-    def _fit_found(self, X: Any, y: Any, path: str | os.PathLike[str] | None, resume: bool, on_round: Any) -> Self:
+    def _fit_found(
+        self, X: Any, y: Any, path: str | os.PathLike[str] | None, resume: bool, purpose: str, on_round: Any
+    ) -> Self:
         """Find bounds with a part of the budget, then fit a copy with the rest, and take over what it learnt."""
         # Whatever is wrong is refused before anything is spent.
         check_on_round(on_round)
@@ -165,12 +169,12 @@ class PrivateEstimator(LastingModel):
             has_its_own = f" is a {type(domain).__name__}, which has bounds of its own: leave it out, or "
             raise ParameterError(Argument("domain"), has_its_own, Argument("bounds"), ".", parameter="domain")
         copy = clone(self).set_params(bounds=stand_ins(self.bounds, X))
-        part = find_within(self.bounds, X, copy._prepared(X, y, path=path, resume=resume), path, resume)
+        part = find_within(self.bounds, X, copy._prepared(X, y, path=path, resume=resume), path, resume, purpose)
         copy.set_params(bounds=part.bounds, epsilon=part.epsilon, delta=part.delta)
         resume = resume and path is not None and os.path.exists(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CostlyTerms)  # which came while nothing was spent
-            copy.fit(X, y, transcript_path=path, resume=resume, on_round=on_round)
+            copy.fit(X, y, transcript_path=path, resume=resume, purpose=purpose, on_round=on_round)
         given = self.get_params(deep=False)
         for name in vars(copy).keys() - given.keys():
             setattr(self, name, getattr(copy, name))

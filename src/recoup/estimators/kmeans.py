@@ -126,7 +126,8 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         if self.algorithm not in RIVALS:
             return super()._release(X, **saved)
         fit = self._prepared(X, **saved)
-        model = release_model(fit.algorithm, fit.source, domain=fit.records, **fit.terms, on_release=saved["on_round"])
+        told = {"purpose": saved["purpose"], "on_release": saved["on_round"]}
+        model = release_model(fit.algorithm, fit.source, domain=fit.records, **fit.terms, **told)
         self._set_domain(fit.features)
         self.transcript_ = self.inferred_ = self.verdict_ = None
         self.doubtful_: list[int] = []

@@ -38,7 +38,8 @@ from recoup.errors import (
 )
 from recoup.privacy import ledger_file
 from recoup.privacy.gaussian import Accounting
-from recoup.privacy.ledger_file import Entry, File, Memory, fraction_text, read_state, transaction
+from recoup.privacy.ledger_file import Entry, File, Memory, Said, fraction_text, read_state, transaction
+from recoup.privacy.ledger_releases import Release, releases_of, said_line, user_name
 from recoup.privacy.ledger_rules import Budget, State
 from recoup.privacy.price import Amount, Price
 from recoup.privacy.statement import CSV_UNITS, ONE_RECORD, Kind, Unit
@@ -290,6 +291,21 @@ class Ledger(Shown):
                 ledger_file.declare(connection, state, unit)
             return ledger_file.add_entry(connection, price, after, purpose=purpose, run=run, unit=unit, day=day)
 
+    def begin(self, run: str, *, purpose: str = "", by: str | None = None) -> None:
+        """Note what a release is for and who makes it, before its first charge; nothing is spent by it.
+
+        Args:
+            run: which run the release is.
+            purpose: what it is for, in one line of public text; what was said of the run before stays.
+            by: who makes it; by default the environment variable RECOUP_USER, or the name that the system knows.
+
+        Guarantees: a ledger of an earlier version stays as it is, unless a purpose is given: it then becomes one of
+        today's, which that version cannot read.
+        """
+        said = Said(said_line(purpose, "purpose"), said_line(user_name() if by is None else by, "by"))
+        with transaction(self._store) as connection:
+            ledger_file.say(connection, self._store.name, run, said)
+
     def preview(self, plan: Iterable[Price] | PricedPlan, *, unit: Unit = ONE_RECORD) -> Preview:
         """Say what some charges would do, and write nothing.
 
@@ -340,6 +356,13 @@ class Ledger(Shown):
         with self._store.connection() as connection:
             return ledger_file.read_entries(connection, self._store.name)
 
+    def releases(self) -> tuple[Release, ...]:
+        """Read all releases, in the order in which they began."""
+        with self._store.connection() as connection:
+            entries = ledger_file.read_entries(connection, self._store.name)
+            state = read_state(connection, self._store.name)
+        return releases_of(entries, self._said(), state, self.name)
+
     def export(self) -> dict[str, Any]:
         """Give the whole ledger as plain values for JSON; fractions are text "p/q", and times are days."""
         # Entries first: what is spent is then read from the same entries, whatever is charged meanwhile.
@@ -365,6 +388,7 @@ class Ledger(Shown):
                 }
                 for entry in entries
             ],
+            "releases": [{"run": run, **said._asdict()} for run, said in self._said().items()],
         }
 
     def __repr__(self) -> str:
@@ -398,6 +422,10 @@ class Ledger(Shown):
                 "Use Ledger.create(path, ...), which processes can share."
             )
         return partial(Ledger, timeout=self._store.timeout), (str(self._store.path),)
+
+    def _said(self) -> dict[str, Said]:
+        with self._store.connection() as connection:
+            return ledger_file.read_said(connection, self._store.name)
 
     def _state(self) -> State:
         with self._store.connection() as connection:

@@ -3,8 +3,9 @@
 A SQLite file can hold views and triggers, which are programs, and cells of any kind in any column. So nothing is asked
 of a file before its tables are known to be ours, and a number is looked at before it is computed with.
 
-Version 1 had neither an identifier nor units, and versions 1 and 2 added up zCDP. Such a file is read as it is, and
-stays so; one of version 1 becomes one of today's when its unit is declared, and goes on to add up zCDP.
+Version 1 had neither an identifier nor units, versions 1 and 2 added up zCDP, and version 3 did not say what releases
+were for. Such a file is read as it is, and stays so; one of version 1 becomes one of today's when its unit is declared,
+any other when a release says what it is for. It goes on to add up as before.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ from recoup.privacy.price import MEASURES, Measure, Price
 from recoup.privacy.statement import LONGEST_NAME, Unit
 from recoup.version import __version__
 
-VERSION: Final = 3
+VERSION: Final = 4
 _APPLICATION_ID: Final = 0x52434C44  # "RCLD", in the file's header
 _FRACTION: Final = re.compile(r"[0-9]{1,4000}/[0-9]{1,4000}")
 _IDENTIFIER: Final = re.compile(r"[0-9a-f]{32}")
+_LONGEST_LINE: Final = 200  # characters of what is said of a release
 _LONGEST_UNIT: Final = 200 + 12 * LONGEST_NAME  # characters, of which a letter can take twelve
 # The columns of version 1.
 _BUDGET: Final = "id, epsilon, delta, rho, time, library"
@@ -59,6 +61,13 @@ class Entry(NamedTuple):
     time: str
     library: str
     unit: Unit | None
+
+
+class Said(NamedTuple):
+    """What was said of a release, in public, when it began: what it is for, and who made it; empty where nobody did."""
+
+    purpose: str = ""
+    by: str = ""
 
 
 class File:
@@ -164,17 +173,52 @@ def declare(connection: sqlite3.Connection, state: State, unit: Unit) -> None:
     """Keep the unit, in a transaction that is open; in a file of version 1, all charges so far were for it."""
     if state.identifier is not None:
         connection.execute("UPDATE budget SET unit = ?", (_unit_text(unit),))
-        return
+    else:
+        _bring_up_to_date(connection, state._replace(identifier=uuid.uuid4().hex, unit=unit), own_units=False)
+
+
+def say(connection: sqlite3.Connection, name: str, run: str, said: Said) -> None:
+    """Keep what is said of a release, in a transaction that is open; what was said of its run before stays."""
+    state = read_state(connection, name)
+    if connection.execute("PRAGMA user_version").fetchone()[0] < VERSION:
+        if not said.purpose or state.identifier is None:
+            return
+        _bring_up_to_date(connection, state, own_units=True)
+    connection.execute(
+        "INSERT INTO said (run, purpose, who) VALUES (?, ?, ?) ON CONFLICT (run) DO UPDATE"
+        " SET purpose = excluded.purpose, who = excluded.who WHERE said.purpose = ''",
+        (run, *said),
+    )
+
+
+def read_said(connection: sqlite3.Connection, name: str) -> dict[str, Said]:
+    """What was said of each run."""
+    if _check_tables(connection, name) < VERSION:
+        return {}
+    rows = connection.execute("SELECT run, purpose, who FROM said ORDER BY rowid").fetchall()
+    if not all(isinstance(text, str) and is_line(text) for row in rows for text in row):
+        raise LedgerFormatError(f"{name} says of a release what nobody can have said: it is damaged.")
+    return {run: Said(*said) for run, *said in rows}
+
+
+def is_line(text: str) -> bool:
+    """Whether a text can be shown and kept as one line."""
+    return text.isprintable() and len(text) <= _LONGEST_LINE
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, state: State, *, own_units: bool) -> None:
+    """Make a file of an earlier version one of today's, in a transaction that is open; sums and entries stay."""
     for table in ("budget", "entry"):
         connection.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
     for statement in _schema(VERSION):
         connection.execute(statement)
-    text = _unit_text(unit)
+    text = state.unit and _unit_text(state.unit)
     connection.execute(
         f"INSERT INTO budget ({_BUDGET}, identifier, unit, accounting) SELECT {_BUDGET}, ?, ?, ? FROM old_budget",
-        (uuid.uuid4().hex, text, state.budget.accounting),
+        (state.identifier, text, state.budget.accounting),
     )
-    connection.execute(f"INSERT INTO entry ({_ENTRY}, unit) SELECT {_ENTRY}, ? FROM old_entry ORDER BY id", (text,))
+    unit, given = ("unit", ()) if own_units else ("?", (text,))
+    connection.execute(f"INSERT INTO entry ({_ENTRY}, unit) SELECT {_ENTRY}, {unit} FROM old_entry ORDER BY id", given)
     # Seconds tell how long a round took, and so the number of records: no trace of them stays in the file.
     connection.execute("PRAGMA secure_delete = ON")
     for table in ("budget", "entry"):
@@ -257,6 +301,7 @@ def _schema(version: int) -> tuple[str, ...]:
     identity, unit = (", identifier TEXT NOT NULL, unit TEXT", ", unit TEXT NOT NULL") if version > 1 else ("", "")
     accounting, gaussian = (", accounting TEXT NOT NULL", ", 'gaussian'") if version > 2 else ("", "")
     identity += accounting
+    said = "CREATE TABLE said (run TEXT PRIMARY KEY, purpose TEXT NOT NULL, who TEXT NOT NULL)"
     return (
         f"""CREATE TABLE budget (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -269,6 +314,7 @@ def _schema(version: int) -> tuple[str, ...]:
     spent_after TEXT NOT NULL, pure_after TEXT NOT NULL, rho_after TEXT NOT NULL, n_zcdp_after INTEGER NOT NULL,
     time TEXT NOT NULL, library TEXT NOT NULL{unit}
 )""",
+        *([said] if version > 3 else []),
     )
 
 

@@ -235,7 +235,7 @@ def test_a_database_of_another_application_is_no_ledger(path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("PRAGMA user_version = 4", "Update Recoup"),
+        ("PRAGMA user_version = 5", "Update Recoup"),
         ("DROP TABLE entry", "damaged"),
         ("DELETE FROM budget", "damaged"),
         ("UPDATE budget SET epsilon = 'lots'", "damaged"),

@@ -41,7 +41,7 @@ def edited(path: Path, *statements: str) -> None:
 def test_the_header_says_what_the_file_is(path: Path) -> None:
     Ledger.create(path, epsilon=1)
     assert path.read_bytes()[68:72] == b"RCLD"
-    assert path.read_bytes()[60:64] == (3).to_bytes(4, "big")
+    assert path.read_bytes()[60:64] == (4).to_bytes(4, "big")
 
 
 def test_a_connection_is_as_durable_as_sqlite_can_be_and_trusts_no_schema(path: Path) -> None:
@@ -267,9 +267,9 @@ def test_the_library_is_named(make: Make) -> None:
 def test_the_whole_export(make: Make) -> None:
     ledger = make(epsilon="1/3", delta="1e-6")
     assert ledger.export() == {
-        **{"format": "recoup-ledger", "version": 3, "identifier": ledger.identifier, "unit": None},
+        **{"format": "recoup-ledger", "version": 4, "identifier": ledger.identifier, "unit": None},
         **{"epsilon": "1/3", "delta": "1/1000000", "accounting": "gaussian"},
-        **{"spent": "0/1", "left": "1/3", "entries": []},
+        **{"spent": "0/1", "left": "1/3", "entries": [], "releases": []},
     }
     entry = ledger.charge(pure("1/4"), purpose="counts", run="a")
     exported = ledger.export()
@@ -375,7 +375,7 @@ def test_a_ledger_of_version_1_says_so_until_it_is_declared(path: Path) -> None:
     path.write_bytes((Path(__file__).parents[2] / "golden" / "ledger-v1.db").read_bytes())
     assert Ledger(path).export()["version"] == 1
     Ledger(path).declare(records_per_person=1)
-    assert Ledger(path).export()["version"] == 3
+    assert Ledger(path).export()["version"] == 4
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -421,7 +421,7 @@ def test_there_was_no_version_0(path: Path) -> None:
     """Its tables would be those of version 1."""
     path.write_bytes((Path(__file__).parents[2] / "golden" / "ledger-v1.db").read_bytes())
     edited(path, "PRAGMA user_version = 0")
-    with pytest.raises(LedgerFormatError, match="a ledger of version 0; this library reads up to 3"):
+    with pytest.raises(LedgerFormatError, match="a ledger of version 0; this library reads up to 4"):
         Ledger(path)
 
 

@@ -20,6 +20,7 @@ _ENTRY: Final = (
     *("id", "run", "purpose", "measure", "amount", "spent_after", "pure_after", "rho_after", "n_zcdp_after", "time"),
     *("library", "unit"),
 )
+_SAID: Final = ("run", "purpose", "who")
 _FIRST_VERSION: Final = ROOT / "tests" / "golden" / "ledger-v1.db"
 _ENDLESS: Final = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 _STATEMENTS: Final = (
@@ -64,6 +65,7 @@ def templates() -> list[bytes]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "ledger.db"
             ledger = Ledger.create(path, epsilon=3, delta=delta)
+            ledger.begin("run", purpose="beds", by="ada")
             for number, price in enumerate(prices):
                 ledger.charge(price, purpose=f"round {number}", run="run")
             found.append(path.read_bytes())
@@ -86,9 +88,9 @@ def spoil_by_sql(path: Path, rng: Random) -> None:
 
 
 def _change_cell(connection: sqlite3.Connection, rng: Random) -> None:
-    table, columns = rng.choice((("budget", _BUDGET), ("entry", _ENTRY), ("entry", _ENTRY)))
-    statement = f"UPDATE {table} SET {rng.choice(columns)} = ? WHERE id = ?"
-    connection.execute(statement, (_cell(rng), 1 if table == "budget" else rng.choice((1, 2, 3, 3))))
+    table, columns = rng.choice((("budget", _BUDGET), ("entry", _ENTRY), ("entry", _ENTRY), ("said", _SAID)))
+    statement = f"UPDATE {table} SET {rng.choice(columns)} = ? WHERE rowid = ?"
+    connection.execute(statement, (_cell(rng), rng.choice((1, 2, 3, 3)) if table == "entry" else 1))
 
 
 def _cell(rng: Random) -> Any:

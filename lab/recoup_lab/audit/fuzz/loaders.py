@@ -221,6 +221,7 @@ def spend(path: Path) -> None:
         assert entry.amount > 0
         assert entry.measure in MEASURES
         assert all(isinstance(text, str) for text in (entry.run, entry.purpose, entry.time, entry.library))
+    assert all(release.epsilon >= 0 and release.purpose.isprintable() for release in ledger.releases() if release.run)
     if ledger.identifier is None:
         ledger.declare(records_per_person=1)
     price = Price(measure="pure", amount=Fraction(1, 1000))

@@ -23,6 +23,7 @@ from recoup.errors import Argument, BudgetError, BudgetExceededError, ParameterE
 from recoup.kernels.fixed_point import DROPPED
 from recoup.mixed import Mixed
 from recoup.privacy.ledger import Ledger
+from recoup.privacy.ledger_releases import said_line
 from recoup.privacy.mechanism import Calibration, Laplace, NoisyMax, SecureNoise, SimulatedNoise, checked_noise
 from recoup.privacy.price import as_fraction, rounded_up
 from recoup.privacy.statement import NOT_PRIVATE, PerPerson, PrivacyStatement
@@ -157,6 +158,7 @@ def release_model(
     csv_dialect: str = "rfc4180",
     random_state: Any = None,
     noise: Literal["secure", "simulated"] = "secure",
+    purpose: str = "",
     on_release: Callable[[int], None] | None = None,
 ) -> Model:
     """Run a rival on records and return its model.
@@ -175,6 +177,7 @@ def release_model(
         csv_dialect: how a CSV file was written, "rfc4180" or "lines".
         random_state: seeds blocks, starts and offspring, which need no protection, and the noise if it is simulated.
         noise: "secure", or "simulated" for experiments.
+        purpose: what the release is for, in one line of public text that the ledger keeps.
         on_release: called with the number of finished releases.
 
     Returns:
@@ -194,6 +197,7 @@ def release_model(
         raise ParameterError(f"ledger is a {type(ledger).__name__}: give a recoup.Ledger or its path.")
     check_delta(rival, delta)
     checked_noise(noise)
+    said_line(purpose, "purpose")
     domain = Mixed(schema=domain) if isinstance(domain, Schema) else domain
     context = Context(
         domain=domain,
@@ -210,15 +214,17 @@ def release_model(
     source = readable(rival, source)
     context = replace(context, csv_dialect=source.csv_dialect)
     ledger = Ledger(ledger) if isinstance(ledger, str | os.PathLike) else ledger
+    run = uuid.uuid4().hex
     if ledger is not None:
         ledger.expect(context.unit)
         ledger.afford(context.budget, context.unit)
+        ledger.begin(run, purpose=purpose)
     rng, protecting = (stream(entropy, i) for i in (0, 1))
     simulated = noise == "simulated"
     charged = ChargedNoise(
         context,
         ledger=ledger,
-        run=uuid.uuid4().hex,
+        run=run,
         name=rival.type_name,
         noise=SimulatedNoise(protecting) if simulated else SecureNoise(),
         on_release=on_release,
