@@ -75,6 +75,7 @@ def count_incomplete(
     random_state: Any = None,
     noise: Literal["secure", "simulated"] = "secure",
     path: str | os.PathLike[str] | None = None,
+    purpose: str = "",
 ) -> IncompleteCount:
     """Count the records that a fit with these bounds leaves out, within a budget of its own.
 
@@ -91,6 +92,7 @@ def count_incomplete(
         random_state: the noise, if it is simulated; nothing else is random.
         noise: "secure", or "simulated" for experiments.
         path: where to save the transcript.
+        purpose: what it is for, in one line of public text that the ledger keeps.
 
     Returns:
         Both counts, their error, and what they cost.
@@ -124,5 +126,6 @@ def count_incomplete(
         random_state=random_state,
         noise=noise,
         path=path,
+        purpose=purpose,
     )
     return IncompleteCount.of(transcript)

@@ -110,7 +110,7 @@ def registered(tmp_path, monkeypatch):
     register(Above, AsksAbove)
     register_method("toy", lambda evidence, rng, n: (rng.uniform(-1, 1, (n // 100, 2)), np.full(n // 100, 2.0)))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
     np.savetxt("people.csv", people(), delimiter=",", header="age,hours", comments="")
     yield
     for known, before in kept:

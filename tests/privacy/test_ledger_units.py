@@ -297,7 +297,7 @@ def test_the_command_declares_and_says_for_whom(old, tmp_path):
     assert done.exit_code == 0
     assert "recoup: The ledger" in done.stderr
     assert "counted 5 times" in done.stderr
-    assert "5 x" in called("ledger", "show", tmp_path / "l.db").stdout
+    assert "5 x" in called("ledger", "show", tmp_path / "l.db", "--rounds").stdout
     more = called(*cluster, "--ledger", tmp_path / "l.db", "-o", tmp_path / "u.json", "--records-per-person", 6)
     assert more.exit_code == 5
     assert "recoup ledger create PATH --epsilon 3 --records-per-person 6" in more.stderr

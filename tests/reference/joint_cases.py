@@ -72,4 +72,4 @@ def loss(centers):
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     monkeypatch.setitem(ALGORITHMS, Marginals.type_name, Marginals)
-    monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import recoup
 import recoup_lab
-from recoup.cli.output import print_table
+from recoup.cli.tables import print_table
 from recoup.version import __version__
 from recoup_lab.audit.findings import HEADER, Finding, power_sentences, summary_rows
 from recoup_lab.pages import markdown, read_json, write_json, write_part

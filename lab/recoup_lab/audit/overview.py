@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from recoup.cli.output import print_table
+from recoup.cli.tables import print_table
 from recoup_lab.audit.attacks.table import ATTACKS
 from recoup_lab.audit.evidence import caught_by_attack, source_digest, write_evidence, write_trust
 from recoup_lab.audit.findings import Finding, Row, summary_rows

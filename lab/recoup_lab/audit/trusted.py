@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from recoup.cli.output import print_table
+from recoup.cli.tables import print_table
 from recoup_lab.audit.evidence import write_evidence, write_trust
 from recoup_lab.pages import markdown
 from recoup_lab.tree import ROOT

@@ -47,6 +47,7 @@ def audit(
         recoup audit --quick
     """
     from recoup.cli import output as out
+    from recoup.cli.tables import print_table
 
     folder = None if output is None else options.writable_folder(output)
     out.say("Loading the kernels (the first run compiles them) ...")
@@ -76,7 +77,7 @@ def audit(
         )
     else:
         title = "Attacks on Recoup" + (", quick" if quick else "")
-        out.print_table(title, HEADER, [found.row() for found in findings], left=len(HEADER))
+        print_table(title, HEADER, [found.row() for found in findings], left=len(HEADER))
         for sentence in power_sentences(findings):
             out.say(sentence)
     n_failed = sum(not found.passed for found in findings)

@@ -72,6 +72,7 @@ def bench(
         recoup bench --quick
     """
     from recoup.cli import output as out
+    from recoup.cli.tables import print_table
 
     folder = options.writable_folder(output)
     out.say("Loading the kernels (the first run compiles them) ...")
@@ -95,7 +96,7 @@ def bench(
         for found in measured:
             out.say(machine_sentence(found))
             for table in tables_of(found) + (cluster_tables(found) if found.name == "spark" else []):
-                out.print_table(table.title, table.header, table.rows, left=table.left)
+                print_table(table.title, table.header, table.rows, left=table.left)
                 if table.note:
                     out.say(table.note)
             for note in found.notes:

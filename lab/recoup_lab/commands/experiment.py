@@ -322,6 +322,7 @@ def _lines() -> Callable[[int, int], None]:
 
 def _show(panels: list[Any]) -> None:
     from recoup.cli import output as out
+    from recoup.cli.tables import print_table
     from recoup_lab.experiments.report import NOTE, tables
 
     for _, table in tables(panels):
@@ -329,7 +330,7 @@ def _show(panels: list[Any]) -> None:
             [f"*{cell}" if position == best else cell for position, cell in enumerate(row)]
             for row, best in zip(table.rows, table.best, strict=True)
         ]
-        out.print_table(table.title, table.header, marked)
+        print_table(table.title, table.header, marked)
         if table.note:
             out.say(table.note)
     out.say(f"{NOTE} The best private method of a line has a star.")

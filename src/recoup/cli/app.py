@@ -15,8 +15,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from recoup.cli import options
-from recoup.cli.commands import analyst, bounds, curator, demo, incomplete, ledger, publish
-from recoup.cli.output import MEANINGS, ExitCode, code_of, in_words_of_commands
+from recoup.cli.commands import analyst, bounds, compare, curator, demo, incomplete, ledger, plan, publish
+from recoup.cli.output import MEANINGS, ExitCode, code_of, in_words_of_commands, say
 from recoup.errors import ParameterError, RecoupError, UnitConverted
 from recoup.version import __version__
 
@@ -99,7 +99,7 @@ class _Command(TyperCommand):
         parameters = super().get_params(ctx)
         for parameter in parameters:
             if names := options.choices(parameter.metavar):
-                parameter.metavar = f"<{'|'.join(names)}>"
+                parameter.metavar = f"<{' | '.join(names)}>"
         return parameters
 
 
@@ -118,7 +118,7 @@ def _say_plainly(kind: type[Warning]) -> None:
 
 
 def _complain(message: str) -> None:
-    sys.stderr.write(f"recoup: {' '.join(message.split())}\n")
+    say(f"recoup: {' '.join(message.split())}")
 
 
 app = typer.Typer(
@@ -164,11 +164,12 @@ def _add(function: Callable[..., None], panel: str, summary: str, name: str | No
 
 
 _add(demo.demo, _START, "See it work on generated tables; ends with a report to open.")
-_add(curator.plan, _CURATOR, "Say what a release will cost and reach, without any data.")
+_add(plan.plan, _CURATOR, "Say what a release will cost and reach, without any data.")
 _add(bounds.bounds, _CURATOR, "Find bounds that nobody knows, within a budget of their own.")
-_add(incomplete.incomplete, _CURATOR, "Count records that are left out, within a budget of their own.")
+_add(incomplete.incomplete, _CURATOR, "Count the records that are left out, within a budget.")
 _add(curator.cluster, _CURATOR, "Cluster a table privately: centres in its own units.")
 _add(curator.release, _CURATOR, "Run one algorithm and keep its transcript.")
+_add(compare.compare, _CURATOR, "Compare with k-means without privacy: for your eyes only.")
 app.add_typer(ledger.app, name="ledger", rich_help_panel=_CURATOR)
 _add(analyst.infer, _ANALYST, "Infer the data behind transcripts and refit their answers.")
 _add(analyst.imported, _ANALYST, "Read noisy answers that were made elsewhere.", name="import")

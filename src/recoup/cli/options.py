@@ -31,6 +31,7 @@ _BOUNDS_HELP = (
     "[b]age = \\[17, 90][/b], or with low, high, unit, scale, missing and weight by column, or the values of a "
     "category. Never computed from the data."
 )
+_PURPOSE_HELP = "What the release is for: the ledger keeps it, with your login or RECOUP_USER. Both are public."
 _PERSON_HELP = "The column that names persons: all records of one are hidden together."
 _PER_PERSON_HELP = "mean (by default) makes one row of a person's records; sample keeps --records-per-person of them."
 _DIALECT_HELP = "How a CSV file was written: rfc4180 quotes text; lines does not, and promises privacy to a line."
@@ -119,6 +120,7 @@ Clusters = Annotated[int, typer.Option("--clusters", "-k", help="How many cluste
 Epsilon = Annotated[str, in_privacy(help="The privacy budget.", metavar="NUMBER")]
 Delta = Annotated[str, in_privacy(help="0: pure epsilon. Above 0 allows Gaussian noise.", metavar="NUMBER")]
 Bounds = Annotated[str | None, in_privacy(help=_BOUNDS_HELP, metavar="BOUNDS")]
+Purpose = Annotated[str, in_privacy("--purpose", help=_PURPOSE_HELP, metavar="TEXT", show_default=False)]
 LedgerPath = Annotated[Path | None, in_privacy("--ledger", help="Charge this ledger before every answer.")]
 RecordsPerPerson = Annotated[int, in_privacy(help="How many records one person may hold.")]
 Person = Annotated[str | None, in_privacy("--person", help=_PERSON_HELP, metavar="COLUMN")]

@@ -1,10 +1,6 @@
 """How commands speak, and how they end: results on standard output, everything else on standard error.
 
 A command that fails ends with one line in its own words, and with a code for each kind of trouble.
-
-Progress of work that takes more than a second is the round and a percentage of finished rounds. Inside a round it
-stands still: how many files, bytes or blocks are read is a function of the records, and so would be any share of them.
-What a watch tells (how long a round takes) is not hidden.
 """
 
 from __future__ import annotations
@@ -12,22 +8,21 @@ from __future__ import annotations
 import errno
 import json
 import math
+import shlex
 import sys
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from recoup import errors
+from recoup.cli.tables import width_of, wrapped
 from recoup.report.html import counted as counted
 
 if TYPE_CHECKING:
-    from recoup.domain import Array, Domain
     from recoup.inference.inferred import InferredDataset
     from recoup.inference.verdict import Verdict
-    from recoup.mixed import Part
 
 _NEIGHBOURS = {
     "add-remove-one-record": "adding or removing",
@@ -37,9 +32,6 @@ _NEIGHBOURS = {
 _MOST_BOUNDS = 8  # in one sentence; a transcript has all of them
 # How a CSV was read, in few words; a report has more of them.
 _CSV = {"rfc4180": "CSV as RFC 4180", "lines": "CSV by lines, whatever their quotes"}
-_ALL_MISSING = 0.995  # the share of a cluster from which on its number is that of nobody
-_QUIET_SECONDS = 1.0
-_BAR_WIDTH = 20
 
 
 # ---- how a command ends ----
@@ -149,117 +141,16 @@ def csv_text(header: Sequence[str], rows: Sequence[Sequence[float]], *, comment:
     return out.getvalue()
 
 
-# ---- a result for people ----
-def numbers(values: Iterable[float | None]) -> list[str]:
-    """Numbers as cells of a table; a dash where there is none."""
-    return ["-" if v is None else f"{v:.6g}" for v in values]
-
-
-def print_table(
-    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, wrap: bool = False
-) -> None:
-    """Print a result for people.
-
-    The first `left` columns are words, aligned to the left; with `wrap` the last holds sentences, which a narrow
-    terminal may break.
-    """
-    import shutil
-
-    from rich import box
-    from rich.console import Console
-    from rich.measure import Measurement
-    from rich.table import Table
-    from rich.text import Text
-
-    wrap = wrap and sys.stdout.isatty()
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for position, name in enumerate(header):
-        fixed = not wrap or position < len(header) - 1
-        table.add_column(Text(name), justify="left" if position < left else "right", no_wrap=fixed)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    # A number that is cut is worse than a line that is long, so the table gets the width that it needs.
-    widest = Console(width=100_000)
-    needed = Measurement.get(widest, widest.options, table)
-    # Never narrower than its longest words, which could not be wrapped either.
-    room = max(needed.minimum, shutil.get_terminal_size().columns) if wrap else needed.maximum
-    console = Console(file=sys.stdout, highlight=False, width=max(min(needed.maximum, room), 1))
-    console.print(Text(title, style="bold"), soft_wrap=True)
-    console.print(table)
-
-
-def print_named(
-    title: str, corner: str, names: Iterable[str], columns: Sequence[str], values: Iterable[Iterable[float]], note: str
-) -> None:
-    """Print an answer whose rows have names, and what a reader of it has to know."""
-    print_table(title, [corner, *columns], [[name, *numbers(row)] for name, row in zip(names, values, strict=True)])
-    if note:
-        say(note)
-
-
-def with_unit(name: str, unit: str | None) -> str:
-    """A column's name with its unit; one that ends with its unit is left as it is.
-
-    >>> with_unit("age", "years"), with_unit("stay (days)", "days"), with_unit("score", None)
-    ('age (years)', 'stay (days)', 'score')
-    """
-    return f"{name} ({unit})" if unit and not name.rstrip().endswith(f"({unit})") else name
-
-
-def print_centers(title: str, domain: Domain, centers: Array, header: Sequence[str] | None = None) -> None:
-    """Print centres: numbers in their units, of a category its most frequent value and that one's share."""
-    from recoup.algorithms.base import column_names
-    from recoup.mixed import Mixed
-    from recoup.schema import Category
-
-    names = [str(k) for k in range(len(centers))]
-    if not isinstance(domain, Mixed):
-        return print_named(title, "cluster", names, header or column_names(domain), centers, "")
-    heads, columns = list[str](), list[list[str]]()
-    for part in domain.parts:
-        own = centers[:, part.own]
-        if isinstance(part.column, Category):
-            heads.append(part.name)
-            columns.append([_category(part, center) for center in own])
-            continue
-        heads += [with_unit(part.name, part.column.unit), *part.names[1:]]
-        columns += [_means(own), *([f"{share:.0%}" for share in flags] for flags in own[:, 1:].T)]
-    print_table(title, ["cluster", *heads], [list(row) for row in zip(names, *columns, strict=True)])
-
-
-def _means(own: Array) -> list[str]:
-    """The means of a column of numbers; a dash where the number is missing for all of a cluster, or nearly."""
-    missing = own[:, 1] if own.shape[1] > 1 else [0.0] * len(own)
-    shown = zip(numbers(own[:, 0]), missing, strict=True)
-    return ["–" if share >= _ALL_MISSING else mean for mean, share in shown]
-
-
-def _category(part: Part, center: Array) -> str:
-    """The most frequent value of a category with its share; of ordered ones the nearest, with its place."""
-    values = part.column.all_values  # type: ignore[union-attr]
-    if part.kind == "steps":
-        return f"{values[round(float(center[0]))]} ({center[0] + 1:.2g} of {len(values)})"
-    shares = [1.0 - center[0], center[0]] if part.kind == "two" else list(center)
-    most = max(range(len(values)), key=shares.__getitem__)
-    return f"{values[most]} {shares[most]:.0%}"
-
-
-def print_rounds(title: str, rounds: Sequence[Mapping[str, Any]], *more: str) -> None:
-    """Print what rounds cost and how noisy they are, from their fields in JSON; `more` names a last column."""
-    header = ["round", "cells", "epsilon" if rounds[0]["measure"] == "pure" else "rho"]
-    rows = [
-        [str(t), str(r["n_cells"]), *numbers((r["price"], r["count_scale"], r["sum_scale"]))]
-        + (["-" if r["center_deviation"] is None else f"{r['center_deviation']:.4g}"] if more else [])
-        for t, r in enumerate(rounds, start=1)
-    ]
-    print_table(title, [*header, "scale of counts", "scale of sums", *more], rows, left=0)
-
-
 # ---- what is not the result ----
 def say(text: str) -> None:
     """Tell people something that is not the result."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(wrapped(text, width_of(sys.stderr)) + "\n")
     sys.stderr.flush()
+
+
+def say_next(command: Sequence[object], what: str) -> None:
+    """Tell people what to do next: a command that can be copied, and what it is good for."""
+    say(f"Next, {what}:\n  {shlex.join(map(str, command))}")
 
 
 def doubt(verdict: Verdict | None) -> str:
@@ -317,65 +208,3 @@ def _declared(column: Mapping[str, Any]) -> str:
     unit, scale = column.get("unit"), column.get("scale", "linear")
     on_scale = "" if scale == "linear" else f" on a {scale} scale" if isinstance(scale, str) else " with break points"
     return f"{column['low']:,.12g} to {column['high']:,.12g}{f' {unit}' if unit else ''}{on_scale}"
-
-
-class Progress:
-    """Says on standard error which round is at work, once the work has proved slow.
-
-    Without a number of rounds it says only that something is being done; `at_most` so many there may be fewer; of the
-    unit "percent" only the percentage is shown.
-    """
-
-    def __init__(self, n_rounds: int | None = None, *, at_most: bool = False, unit: str = "round") -> None:
-        self._unit, self._of = unit, "of at most" if at_most else "of"
-        self._n_rounds, self._n_finished, self._shown = n_rounds, 0, ""
-        self._lock, self._slow, self._over = threading.Lock(), False, False
-        self._timer = threading.Timer(_QUIET_SECONDS, self._wake)
-        self._timer.daemon = True
-
-    def __enter__(self) -> Self:
-        self._timer.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._timer.cancel()
-        with self._lock:
-            # The rounds that were made were all, where there could have been more.
-            if kind is None and self._unit == "round" and 0 < self._n_finished < (self._n_rounds or 0):
-                self._n_rounds, self._of = self._n_finished, "of"
-                self._show()
-            self._over = True
-            if self._shown and sys.stderr.isatty():
-                sys.stderr.write("\r" + " " * len(self._shown) + "\r")
-                sys.stderr.flush()
-
-    def finished(self, n_rounds: int) -> None:
-        """Note how many rounds are finished."""
-        with self._lock:
-            self._n_finished = n_rounds
-            self._show()
-
-    def _wake(self) -> None:
-        with self._lock:
-            self._slow = True
-            self._show()
-
-    def _show(self) -> None:
-        if not self._slow or self._over:
-            return
-        text, on_terminal = "working ...", sys.stderr.isatty()
-        # A percentage that nobody has moved says less than that something is being done.
-        if self._n_rounds is not None and (self._n_finished or self._unit == "round"):
-            finished = min(self._n_finished, self._n_rounds)
-            # Where noisy answers decide whether another round follows, only one that was asked is named.
-            at = max(finished, 1) if self._of == "of at most" else min(finished + 1, self._n_rounds)
-            percentage = f"{100 * finished // self._n_rounds}%"
-            text = percentage if self._unit == "percent" else f"round {at} {self._of} {self._n_rounds}, {percentage}"
-            if on_terminal:
-                filled = _BAR_WIDTH * finished // self._n_rounds
-                text = f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {text}"
-        if text != self._shown:
-            # A shorter text must cover a longer one.
-            sys.stderr.write(f"\r{text.ljust(len(self._shown))}" if on_terminal else f"{text}\n")
-            sys.stderr.flush()
-            self._shown = text

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 import typer
 
 from recoup._files import TwiceError, unique_names
-from recoup.cli.output import with_unit
+from recoup.cli.tables import with_unit
 from recoup.errors import BoundsError, MissingBoundsError, ParameterError
 
 if TYPE_CHECKING:

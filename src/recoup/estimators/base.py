@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from recoup._progress import OnProgress
 from recoup._random import seed_for
 from recoup._validate import choice, whole_number
 from recoup.algorithms.base import Algorithm
@@ -210,7 +211,13 @@ class PrivateEstimator(LastingModel):
         return True
 
     def report(
-        self, path: str | os.PathLike[str], *, level: float = 0.9, intervals: bool = True, title: str | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        level: float = 0.9,
+        intervals: bool = True,
+        title: str | None = None,
+        on_progress: OnProgress | None = None,
     ) -> None:
         """Write one self-contained HTML page about the fit, from the transcript and the result alone.
 
@@ -219,6 +226,7 @@ class PrivateEstimator(LastingModel):
             level: the wanted coverage of the intervals of clusters.
             intervals: whether to compute them, which takes a few seconds.
             title: of the page; it is public.
+            on_progress: called with (done, total), in percent, as the work goes on.
         """
         from recoup.report.write import model_content, write_page, write_report
 
@@ -230,8 +238,8 @@ class PrivateEstimator(LastingModel):
             return write_page(path, content)
         # What was fitted is what this seed gives.
         answer, seed = refit(self.transcript_, self.inferred_, random_state=self._seed), self._seed
-        asked = level if intervals else None
-        write_report(path, self.transcript_, answer, self.inferred_, level=asked, seed=seed, exact=True, **told)
+        told |= {"level": level if intervals else None, "on_progress": on_progress}
+        write_report(path, self.transcript_, answer, self.inferred_, seed=seed, exact=True, **told)
 
     # ---- from parameters to a release ----
 
@@ -279,7 +287,7 @@ class PrivateEstimator(LastingModel):
 
     # ---- from a transcript to an answer ----
 
-    def _read(self, transcript: Transcript, algorithm: Algorithm) -> None:
+    def _read(self, transcript: Transcript, algorithm: Algorithm, on_progress: OnProgress | None = None) -> None:
         """Infer from a transcript where that is wanted and nothing speaks against it, refit, and set all attributes.
 
         For a seed s as random_state the answer is what `refit(t, infer(t, random_state=s), random_state=s)` gives.
@@ -295,7 +303,7 @@ class PrivateEstimator(LastingModel):
             declined = algorithm.declines(transcript.context, transcript.rounds)
         if wanted and declined is None:
             method: Any = "maxent" if auto else self.postprocess
-            inferred = infer(transcript, method, random_state=self._seed, warn=False)
+            inferred = infer(transcript, method, random_state=self._seed, on_progress=on_progress, warn=False)
             declined = _far_from_optimal(inferred) if guarded else None
             # Whoever names a method has decided against the guard.
             if declined is None or not auto:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from recoup._progress import OnProgress
 from recoup._validate import choice, whole_number
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.kmeans.lloyd import in_order
@@ -103,13 +104,16 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         unit = unit[~np.isnan(unit).any(axis=1)]
         return -float(((unit - self._unit_centers()[self._cells(unit)]) ** 2).sum())
 
-    def intervals(self, level: float = 0.9, *, simultaneous: bool = False) -> Intervals:
+    def intervals(
+        self, level: float = 0.9, *, simultaneous: bool = False, on_progress: OnProgress | None = None
+    ) -> Intervals:
         """How far k-means without noise may be from every fitted centre and cluster size, from the transcript alone.
 
         Args:
             level: the wanted coverage; `docs/intervals.md` has the measured one.
             simultaneous: whether all intervals of centres, and all of sizes, must hold at once, instead of each by
                 itself.
+            on_progress: called with (done, total), the draws, as the work goes on.
 
         Returns:
             Lower and upper ends in the user's units, rows as in `cluster_centers_`, after a few seconds of simulation.
@@ -120,7 +124,7 @@ class PrivateKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         if self.inferred_ is None:
             raise ParameterError('intervals need inferred data: fit with another postprocess than "none".')
         given: dict[str, Any] = {"level": level, "simultaneous": simultaneous, "random_state": self._seed}
-        return intervals(self.transcript_, self.inferred_, self.cluster_centers_, **given)
+        return intervals(self.transcript_, self.inferred_, self.cluster_centers_, **given, on_progress=on_progress)
 
     def _release(self, X: Any, y: Any = None, **saved: Any) -> tuple[Transcript, Algorithm] | None:
         if self.algorithm not in RIVALS:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from recoup._progress import OnProgress, parts_of, told
 from recoup._random import generator
 from recoup._shown import Card, Shown, figure
 from recoup._validate import whole_number
@@ -85,6 +86,7 @@ def suggest_clusters(
     level: float = 0.9,
     n_draws: int | None = None,
     random_state: Any = None,
+    on_progress: OnProgress | None = None,
 ) -> ClusterCurve:
     """The loss of the inferred data for 1 to k_max clusters, with intervals, and how many clusters it suggests.
 
@@ -98,6 +100,7 @@ def suggest_clusters(
         level: the wanted coverage of the intervals.
         n_draws: simulated transcripts of the intervals; by default 19, or as many as a level above 0.95 needs.
         random_state: seeds choices that need no protection; by default the seed of the report.
+        on_progress: called with (done, total), in percent, as the work goes on; the last time with done = total.
 
     Returns:
         The curve, and the suggestion with how far it can be trusted.
@@ -136,6 +139,8 @@ def suggest_clusters(
     clusterings = [_cluster(data, k, _RESTARTS, rng) for k in range(1, k_max + 1)]
     loss = np.array([clustering.inertia for clustering in clusterings])
     gap, gap_error = _gaps(data, loss, rng)
+    start_told, draws_told, end_told = parts_of(on_progress, 2, 3, 5)
+    told(start_told, 1, 1)
     top = int(np.argmax(gap))
     suggested = 1 + int(np.nonzero(gap >= gap[top] - gap_error[top])[0][0])
     outcome: Outcome = "not conclusive"
@@ -145,7 +150,7 @@ def suggest_clusters(
         sentence = f"Not conclusive: {best}, which was not held against the noise of the release."
     else:
         noise, by_gap = AgainstNoise(transcript, data, clusterings, rng), suggested
-        log_error = noise.log_errors(n_draws, level)
+        log_error = noise.log_errors(n_draws, level, draws_told)
         suggested = noise.most_distinct(by_gap)
         if suggested == by_gap and top < k_max - 1 and (suggested > 1 or noise.two_would_show()):
             more = "more of the kind" if suggested > 1 else "two"
@@ -156,6 +161,7 @@ def suggest_clusters(
             outcome, sentence = "at least", f"At least {_counted(suggested)}: {more}."
         else:
             sentence = "Not conclusive: several clusters can neither be told from noise nor ruled out."
+    told(end_told, 1, 1)
     return ClusterCurve(
         n_clusters=np.arange(1, k_max + 1, dtype=np.int64),
         loss=loss,
@@ -229,7 +235,7 @@ class AgainstNoise:
     clusterings: Sequence[Clustering]  # of the data, into 1, 2, ... clusters
     rng: np.random.Generator  # harmless randomness
 
-    def log_errors(self, n_draws: int, level: float) -> Array:
+    def log_errors(self, n_draws: int, level: float, on_progress: OnProgress | None = None) -> Array:
         """Half the widths of intervals of log losses, which hold the noise and the bias of inference."""
 
         def log_losses(data: WeightedPoints, stream: np.random.Generator) -> Array:
@@ -237,7 +243,7 @@ class AgainstNoise:
             return np.log(np.maximum(losses, _TINY))
 
         true = log_losses(self.data, self.rng)
-        drawn = over_simulated(self.transcript, self.data, "maxent", log_losses, n_draws, self.rng)
+        drawn = over_simulated(self.transcript, self.data, "maxent", log_losses, n_draws, self.rng, on_progress)
         return error_at(np.stack(drawn) - true, level)
 
     def most_distinct(self, wanted: int) -> int:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from recoup._progress import OnProgress, parts_of, told
 from recoup._random import generator
 from recoup._validate import choice, positive_number, whole_number
 from recoup.errors import Argument, ParameterError, PostprocessDeclined
@@ -47,7 +48,7 @@ def infer(
     target_scale: Literal["auto", "one", "noise"] = "auto",
     correction: Literal["component", "mixture"] = "component",
     raw: bool = False,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress | None = None,
     warn: bool = True,
 ) -> InferredDataset:
     """Infer a data set from a transcript alone; it costs no privacy.
@@ -70,7 +71,7 @@ def infer(
         correction: the density q of the acceptance: of the "component" that a record was drawn from, as the paper
             prints it, or of the whole "mixture". DP-KMEANS only ("mcmc").
         raw: aim at the noisy values as released, instead of consistent ones. DP-KMEANS only ("mcmc").
-        on_progress: called with (steps done, steps in all) ("mcmc").
+        on_progress: called with (done, total), in percent, as the work goes on; the last time with done = total.
         warn: whether to warn where the transcript's algorithm finds what was released too weak to infer from
             (`recoup.errors.PostprocessDeclined`), and where the verdict is doubtful (`recoup.errors.DoubtfulResult`).
 
@@ -101,17 +102,19 @@ def infer(
     rng = generator(random_state)
     for reason in reasons_against(evidence) if warn and method != "consistency" else ():
         warnings.warn(reason, PostprocessDeclined, stacklevel=2)
+    method_told, end_told = parts_of(on_progress, 9, 1)
     asked = Settings(
         n_points=n_points,
         n_steps=n_steps,
         n_chains=n_chains,
-        on_progress=on_progress,
+        on_progress=method_told,
         proposal_variance=proposal_variance,
         target_scale=scale,
         correction=correction,
         raw=raw,
     )
     inferred = _dataset(evidence, method, METHODS[method](evidence, rng, asked))
+    told(end_told, 1, 1)
     if warn and inferred.verdict is not None:
         warn_of(inferred.verdict, stacklevel=3)
     return inferred
@@ -167,7 +170,7 @@ def _consistency(evidence: Evidence, rng: np.random.Generator, asked: Settings) 
 
 def _maximum_entropy(evidence: Evidence, rng: np.random.Generator, asked: Settings) -> Fit:
     """A maximum-entropy measure with its certificate; no solution means that there was nothing to explain."""
-    measure, seconds = _measure(problem_of(evidence, rng, n_points=asked.n_points))
+    measure, seconds = _measure(problem_of(evidence, rng, n_points=asked.n_points), asked.on_progress)
     quality = {}
     if (end := measure.solution) is not None:
         quality = {"converged": end.converged, "gap": end.gap, "gap_per_row": end.gap_per_row}
@@ -175,10 +178,10 @@ def _maximum_entropy(evidence: Evidence, rng: np.random.Generator, asked: Settin
     return Fit(measure.points, measure.weights, seconds, quality)
 
 
-def _measure(problem: Problem) -> tuple[Measure, dict[str, float]]:
+def _measure(problem: Problem, on_progress: OnProgress | None = None) -> tuple[Measure, dict[str, float]]:
     """The maximum-entropy measure of a problem, and the seconds of each stage."""
     clock = time.perf_counter()
-    measure = maxent(problem)
+    measure = maxent(problem, on_progress)
     return measure, {**problem.seconds, "solver": time.perf_counter() - clock}
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
+from recoup._progress import OnProgress, told
 from recoup._random import generator
 from recoup._shown import Card, Shown, figure, pandas
 from recoup._threads import n_threads
@@ -144,6 +145,7 @@ def intervals(
     simultaneous: bool = False,
     n_draws: int | None = None,
     random_state: Any = None,
+    on_progress: OnProgress | None = None,
 ) -> Intervals:
     """Intervals of the estimate around the clusters that k-means without noise would find near these centres.
 
@@ -159,6 +161,7 @@ def intervals(
         simultaneous: whether all intervals of centres, and all of sizes, must hold at once, instead of each by itself.
         n_draws: simulated transcripts; by default 39, or as many as a level above 0.975 needs.
         random_state: seeds choices that need no protection; by default the seed of the commands and the report.
+        on_progress: called with (done, total), the draws, as the work goes on; the last time with done = total.
 
     Returns:
         Intervals whose rows follow the rows of `centers`.
@@ -213,7 +216,7 @@ def intervals(
         its_centers, its_size = clusters(released_again(transcript, world, inferred.method, stream), stream)
         return its_centers - true_centers, its_size - true_size
 
-    center_errors, size_errors = map(np.stack, zip(*in_threads(errors, n_draws, rng), strict=True))
+    center_errors, size_errors = map(np.stack, zip(*in_threads(errors, n_draws, rng, on_progress), strict=True))
     center_model, size_model = _model_errors(transcript.rounds, start, size)
     center_error = _half_widths(center_errors, center_model, level, simultaneous)
     size_error = _half_widths(size_errors, size_model, level, simultaneous)
@@ -334,18 +337,36 @@ def error_at(errors: Array, level: float) -> Array:
 
 
 def over_simulated(
-    transcript: Transcript, data: WeightedPoints, method: str, work: Work[Value], n_draws: int, rng: np.random.Generator
+    transcript: Transcript,
+    data: WeightedPoints,
+    method: str,
+    work: Work[Value],
+    n_draws: int,
+    rng: np.random.Generator,
+    on_progress: OnProgress | None = None,
 ) -> list[Value]:
     """What `work` returns for data inferred from simulated releases of given data, whatever the number of threads."""
-    return in_threads(lambda stream: work(released_again(transcript, data, method, stream), stream), n_draws, rng)
+
+    def draw(stream: np.random.Generator) -> Value:
+        return work(released_again(transcript, data, method, stream), stream)
+
+    return in_threads(draw, n_draws, rng, on_progress)
 
 
-def in_threads(draw: Callable[[np.random.Generator], Value], n_draws: int, rng: np.random.Generator) -> list[Value]:
+def in_threads(
+    draw: Callable[[np.random.Generator], Value],
+    n_draws: int,
+    rng: np.random.Generator,
+    on_progress: OnProgress | None = None,
+) -> list[Value]:
     """Call a function with as many independent streams, in the order of the draws."""
-    streams = rng.spawn(n_draws)
+    streams, drawn = rng.spawn(n_draws), list[Value]()
     # BLAS in one thread for all draws: its limit is set for the whole process, and the sums must not depend on it.
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(min(n_threads(), n_draws)) as pool:
-        return list(pool.map(draw, streams))
+        for value in pool.map(draw, streams):
+            drawn.append(value)
+            told(on_progress, len(drawn), n_draws)
+    return drawn
 
 
 def simulated_rounds(transcript: Transcript, exact: Sequence[Array], rng: np.random.Generator) -> tuple[Round, ...]:

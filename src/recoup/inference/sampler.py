@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from recoup._progress import OnProgress
 from recoup._threads import n_threads
 from recoup.inference.evidence import Evidence
 from recoup.kernels.walks import log_target_on_support, walk_on_support
@@ -27,7 +28,6 @@ from recoup.maxent.rows import dense_rows
 from recoup.maxent.support import Measure
 from recoup.queries.base import Array, Integers
 
-Progress = Callable[[int, int], None]
 Begin = Callable[[np.random.Generator], "Walk"]
 
 # Large enough to hide the cost of a call, small enough to stay in the processor's cache and to stop at once.
@@ -45,7 +45,7 @@ class Settings:
     n_points: int = 10_000  # of a support
     n_steps: int = 30_000
     n_chains: int = 1
-    on_progress: Progress | None = None
+    on_progress: OnProgress | None = None
     proposal_variance: float = 0.001
     target_scale: Literal["one", "noise"] = "one"
     correction: Literal["component", "mixture"] = "component"
@@ -94,7 +94,7 @@ def trace_stride(n_steps: int) -> int:
 
 
 def run_chain(
-    walk: Walk, *, rng: np.random.Generator, on_progress: Progress | None = None, stop: threading.Event | None = None
+    walk: Walk, *, rng: np.random.Generator, on_progress: OnProgress | None = None, stop: threading.Event | None = None
 ) -> Chain:
     """Walk until the last step, an interrupt, or `stop`.
 
@@ -115,7 +115,7 @@ def run_chain(
     return walk.chain()
 
 
-def run_chains(begins: Sequence[Begin], rng: np.random.Generator, on_progress: Progress | None = None) -> list[Chain]:
+def run_chains(begins: Sequence[Begin], rng: np.random.Generator, on_progress: OnProgress | None = None) -> list[Chain]:
     """Run independent chains in parallel threads, each begun with its own child of `rng`; progress is that of all.
 
     Guarantees: the chains do not depend on the number of threads, and the first of them not on how many follow. On

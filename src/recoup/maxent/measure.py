@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from recoup._progress import OnProgress, told
 from recoup._random import Rng
 from recoup.domain import Domain
 from recoup.maxent.clouds import clouds, read_as_clouds
@@ -78,10 +79,10 @@ class Problem:
     seconds: Mapping[str, float] = field(default_factory=dict)  # what it took to state the problem, by stage
 
 
-def maxent(problem: Problem) -> Measure:
+def maxent(problem: Problem, on_progress: OnProgress | None = None) -> Measure:
     """The measure of the last pass, moved to what the settled rounds measured."""
     context, total, measure = problem.context, problem.total, None
-    for step in problem.passes:
+    for n_done, step in enumerate(problem.passes, start=1):
         points = problem.support(step.n_points, measure)
         base = np.full(len(points), total / len(points)) if problem.base is None else problem.base
         rounds = problem.rounds if step.last_rounds is None else problem.rounds[-step.last_rounds :]
@@ -92,6 +93,7 @@ def maxent(problem: Problem) -> Measure:
         solver = partial(solve, temperature=problem.temperature, tolerance=step.tolerance, max_steps=step.max_steps)
         solution = solver(blocks, observed, np.hypot(scales, step.slack), base, noise=laws)
         measure = Measure(points=points, weights=solution.measure, solution=solution)
+        told(on_progress, n_done, len(problem.passes))
     assert measure is not None
     counted = [closer for look in problem.rounds if as_grid(look.query) for closer in closer_look(problem.rounds, look)]
     points, weights = corrected(context, problem.settled, measure.points, measure.weights, counted=counted)

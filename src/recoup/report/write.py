@@ -16,6 +16,7 @@ from string import Template
 from typing import Any
 
 from recoup._files import write_whole
+from recoup._progress import OnProgress, parts_of, told
 from recoup.algorithms.base import ImportedAlgorithm
 from recoup.algorithms.registry import algorithm_from_json, described
 from recoup.errors import ParameterError
@@ -63,6 +64,7 @@ def write_report(
     seed: int = 0,
     exact: bool = False,
     found: PrivacyStatement | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Json:
     """Write the report of a result as one HTML file.
 
@@ -76,6 +78,7 @@ def write_report(
         seed: of the report's own randomness, which costs no privacy.
         exact: whether the centres came from the transcript by this seed too.
         found: what another release of the same records promised, which found the bounds; none if they were declared.
+        on_progress: called with (done, total), in percent, as the work goes on; the last time with done = total.
 
     Returns:
         What the page says, as `recoup report --json` prints it, and its picture's data.
@@ -94,8 +97,10 @@ def write_report(
     """
     check_title(title)
     given: dict[str, Any] = {"level": level, "title": title, "seed": seed, "exact": exact, "found": found}
-    content = report_content(transcript, centers, inferred, **given)
+    content_told, end_told = parts_of(on_progress, 99, 1)
+    content = report_content(transcript, centers, inferred, **given, on_progress=content_told)
     write_page(path, content)
+    told(end_told, 1, 1)
     return content
 
 
@@ -126,6 +131,7 @@ def report_content(
     seed: int = 0,
     exact: bool = False,
     found: PrivacyStatement | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Json:
     """What the report says about a result, as JSON; the arguments are those of `write_report`.
 
@@ -159,15 +165,17 @@ def report_content(
         "counted": "persons" if transcript.context.per_person == "mean" else "records",
     }
     summary |= {"algorithm": described(kind) or kind, "method": _METHODS.get(method, method)}
+    intervals_told, choice_told = parts_of(on_progress, 1, 1)
     about: dict[str, Json | None] = dict.fromkeys(("map", "choice", "profiles", "centers"))
     variable, has_label = None if fitted is None else "answer", False
     if clustered and fitted is not None:
-        result, variable = answer.result_of(transcript, fitted, inferred, level=level, seed=seed), "centers"
+        asked: dict[str, Any] = {"level": level, "seed": seed, "on_progress": intervals_told}
+        result, variable = answer.result_of(transcript, fitted, inferred, **asked), "centers"
         data = result.population if inferred is None else inferred
         summary |= {"n_clusters": len(result.centers), "n_records": float(result.sizes.sum())}
         summary["method"] = _CLUSTER_METHODS.get(method, method)
         about["map"] = picture.content(result, random_state=seed)
-        about["choice"] = clusters.choice_content(result, level=level, random_state=seed)
+        about["choice"] = clusters.choice_content(result, level=level, random_state=seed, on_progress=choice_told)
         about["profiles"] = clusters.content(result)
         about["centers"] = clusters.centers_content(result)
     else:

@@ -78,7 +78,7 @@ def test_plans_need_a_number_of_records_and_not_too_many_columns():
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
     path = tmp_path / "people.csv"
     rows = np.random.default_rng(0).uniform([17, 1], [90, 99], size=(300, 2))
     np.savetxt(path, rows, delimiter=",", header="age,hours", comments="")

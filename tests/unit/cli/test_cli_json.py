@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def answers(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
 
     def answer(*arguments):
         result = CliRunner().invoke(app, [*arguments, "--json"])

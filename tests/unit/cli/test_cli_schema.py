@@ -9,7 +9,7 @@ import pytest
 from commands import one_line, run
 
 from recoup import Ledger, Number, Schema, Transcript
-from recoup.cli.output import print_centers, with_unit
+from recoup.cli.tables import print_centers, with_unit
 from recoup.mixed import Mixed
 
 SCHEMA = """
@@ -163,4 +163,4 @@ def test_a_number_that_a_cluster_lacks_is_a_dash(capsys):
     domain = Mixed(schema=Schema({"lab": Number(40, 400, missing="own"), "age": Number(0, 110)}))
     print_centers("centres", domain, np.array([[123.0, 0.994, 31.0], [124.0, 0.995, 32.0], [125.0, 1.0, 33.0]]))
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()[:1].isdigit()]
-    assert rows == [["0", "123", "99%", "31"], ["1", "–", "100%", "32"], ["2", "–", "100%", "33"]]
+    assert rows == [["0", "123", "99%", "31.0"], ["1", "–", "100%", "32.0"], ["2", "–", "100%", "33.0"]]

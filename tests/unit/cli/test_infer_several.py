@@ -54,7 +54,7 @@ def test_the_command_reads_several(saved, tmp_path):
     table_for_people = run("infer", lloyd, grid).stdout
     assert "4 centres by maxent" in table_for_people
     assert f"Answer of kmeans-grid ({grid})" in table_for_people
-    assert len(re.findall(r"^ *cluster +column 0 +column 1 *$", table_for_people, re.M)) == 2
+    assert len(re.findall(r"^ *cluster( +records)? +column 0 +column 1 *$", table_for_people, re.M)) == 2
 
 
 def test_another_number_of_clusters_is_for_every_clustering(saved):

@@ -20,7 +20,7 @@ from recoup.report.write import write_report
 @pytest.fixture(autouse=True)
 def never_slow(monkeypatch):
     # Progress depends on the clock: a busy machine must not change what is tested here.
-    monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
 
 
 @pytest.fixture(scope="module")

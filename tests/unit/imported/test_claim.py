@@ -58,7 +58,7 @@ def test_it_cannot_be_continued(imported, tmp_path):
 
 
 def test_the_command_line_from_the_file_to_the_report(written, tmp_path, monkeypatch):
-    monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
     path = tmp_path / "new" / "t.json"
     answer = run("import", written, "-o", path, "--json")
     assert answer.exit_code == 0, answer.stderr

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ledgers import Make, gaussian, pure
 
-from recoup import Box, KMeans, Ledger, PrivateKMeans, find_bounds, release
+from recoup import Box, KMeans, Ledger, PrivateKMeans, count_incomplete, find_bounds, release
 from recoup.errors import LedgerFormatError, ParameterError
 from recoup.privacy.gaussian import epsilon_of
 from recoup.privacy.ledger_releases import user_name
@@ -129,11 +129,12 @@ def test_every_face_that_spends_hands_its_purpose_on(tmp_path: Path) -> None:
     box, given = Box([0, 0], [1, 1]), {"epsilon": 1, "ledger": ledger}
     release(KMeans(n_clusters=2, n_rounds=2), X, domain=box, purpose="1", **given)
     find_bounds(X, purpose="2", **given)
+    count_incomplete(X, (0, 1), purpose="6", **given)
     model = {"n_clusters": 2, "postprocess": "none", "algorithm": "lloyd", **given}
     PrivateKMeans(**model, bounds=(0, 1)).fit(X, purpose="3")
     PrivateKMeans(**model | {"algorithm": "gupt"}, bounds=(0, 1)).fit(X, purpose="4")
     PrivateKMeans(**model, bounds="private").fit(X, purpose="5")
-    assert [(r.purpose, r.by) for r in ledger.releases()] == [(text, "ada") for text in "123455"]
+    assert [(r.purpose, r.by) for r in ledger.releases()] == [(text, "ada") for text in "1263455"]
     spent = ledger.spent
     for refused in (
         lambda: release(KMeans(n_clusters=2), X, domain=box, purpose="a\nb", **given),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -107,3 +108,36 @@ def test_the_command_prints_a_table(tmp_path, monkeypatch, few_points):
     assert "would not publish" in answer.stderr
     assert str(tmp_path / "index.html") in answer.stderr
     assert answer.stderr.splitlines()[-1] == f"Open the reports: {tmp_path / 's1-like-report.html'}."
+
+
+# ---- a table to try the commands on ----
+
+
+def test_people_are_made_by_their_seed_and_lie_inside_the_bounds_that_the_pages_use(tmp_path):
+    table = demo.people()
+    assert (table.columns, table.rows.shape) == (("age", "hours"), (6000, 2))
+    assert ((table.rows >= table.low) & (table.rows <= table.high)).all()
+    assert (demo.people().rows == table.rows).all()
+    assert (demo.people(1).rows != table.rows).any()
+    path = tmp_path / "people.csv"
+    answer = CliRunner().invoke(app, ["demo", "--csv", str(path)])
+    assert answer.exit_code == 0, answer.stderr
+    assert (np.loadtxt(path, delimiter=",", skiprows=1) == table.rows).all()
+    assert path.read_text().startswith("age,hours\n")
+    bounds = "age=17:90,hours=1:99"
+    assert f"-k 3 --epsilon 1 --bounds {bounds} -o out" in answer.stderr
+    root = Path(__file__).parents[3]
+    for page in ("README.md", "docs/start.md"):
+        text = (root / page).read_text()
+        assert "recoup demo --csv people.csv" in text
+        assert f"recoup cluster people.csv -k 3 --epsilon 1 --bounds {bounds} -o out/" in text
+
+
+def test_a_table_that_is_there_is_not_written_over(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("mine")
+    for given in (path, tmp_path / "people.txt"):
+        assert CliRunner().invoke(app, ["demo", "--csv", str(given)]).exit_code == 2
+    assert [p.read_text() for p in tmp_path.iterdir()] == ["mine"]
+    answer = CliRunner().invoke(app, ["demo", "--csv", str(tmp_path / "new" / "p.csv"), "--seed", "3", "--json"])
+    assert json.loads(answer.stdout)["bounds"] == "age=17:90,hours=1:99"

@@ -95,7 +95,7 @@ class Labelled(Means):
 def registered(monkeypatch):
     for kind in (Means, Labelled):
         monkeypatch.setitem(ALGORITHMS, kind.type_name, kind)
-    monkeypatch.setattr("recoup.cli.output._QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
 
 
 def table_of(x):

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from recoup._files import write_whole
-from recoup.cli import options
+from recoup._progress import parts_of
+from recoup.cli import options, tables
 from recoup.cli import output as out
+from recoup.cli.progress import Progress
 from recoup.cli.settings import ConfigFile
 from recoup.errors import ParameterError, TranscriptError
-from recoup.report.html import listed
+from recoup.report.html import listed, share
+
+if TYPE_CHECKING:
+    from recoup.domain import Array
+    from recoup.inference.inferred import InferredDataset
+    from recoup.inference.intervals import Intervals
+    from recoup.inference.verdict import Verdict
+    from recoup.report.sections.answer import NamedAnswer
+    from recoup.transcript.transcript import Transcript
 
 _FILES = ("centers.csv", "answers.json", "inferred.parquet", "diagnostics.json")
 # Help of the options.
@@ -27,6 +38,8 @@ _CORRECTION = "The density to correct by (mcmc): of the component that a record 
 _RAW = "Use noisy values as released, not consistent ones (mcmc)."
 _REPORTED = "maxent (the default); mcmc; consistency for a transcript of lloyd; none keeps the last iterate."
 _INFERRED = "An inferred data set, as `recoup infer -o` writes it, to report on instead of inferring again."
+_LEVEL = "The coverage of the intervals."
+_INTERVALS = "Print how far off each number may be, too: some seconds of simulation (one clustering, as released)."
 _SOURCE = "A JSON file with the queries, the noisy answers and the noise scales."
 
 
@@ -43,6 +56,8 @@ def infer(
     target_scale: Annotated[options.TargetScaleName, options.in_run(help=_TARGET_SCALE)] = options.TargetScaleName.auto,
     correction: Annotated[options.CorrectionName, options.in_run(help=_CORRECTION)] = options.CorrectionName.component,
     raw: Annotated[bool, options.in_run("--raw", help=_RAW)] = False,
+    intervals: Annotated[bool, options.in_run("--intervals", help=_INTERVALS)] = False,
+    level: Annotated[float, options.in_run(help=_LEVEL)] = 0.9,
     seed: options.InferenceSeed = 0,
     as_json: options.AsJson = False,
     config_file: ConfigFile = None,
@@ -58,14 +73,21 @@ def infer(
     from recoup.algorithms.base import column_names
     from recoup.inference.evidence import joint_privacy
     from recoup.inference.infer import infer as read
+    from recoup.inference.intervals import draws_for
+    from recoup.inference.intervals import intervals as around
     from recoup.inference.judge import doubts_of, judge
-    from recoup.report.sections.answer import answer_of, has_clusters, inferred_in_short, named_answer, warnings_of
+    from recoup.report.sections.answer import answer_of, has_clusters, named_answer, warnings_of
     from recoup.transcript.transcript import Transcript
 
     released = [Transcript.load(path) for path in transcript]
     folder = None if output is None else _own_folder(output, *transcript, config_file)
     seed = seed_for(seed)
-    with out.Progress(n_rounds=100, unit="percent") as progress:
+    if intervals:
+        draws_for(level, None)
+        if len(released) > 1 or not has_clusters(released[0]):
+            raise ParameterError("--intervals are of the clusters of one transcript: leave them out.")
+    with Progress() as progress:
+        inferring, simulating = parts_of(progress.reached, 1, intervals)
         inferred = read(
             released,
             cast(Any, method),
@@ -76,9 +98,14 @@ def infer(
             correction=cast(Any, correction.value),
             raw=raw,
             random_state=seed,
-            on_progress=lambda done, total: progress.finished(100 * done // max(1, total)),
+            on_progress=inferring,
             warn=False,
         )
+        sure = None
+        if intervals:
+            found = answer_of(released[0], inferred, n_clusters=clusters, random_state=seed)
+            given: Any = {"level": level, "random_state": seed, "on_progress": simulating}
+            sure = around(released[0], inferred, cast(Any, found), **given)
     # The centres are those of the first transcript that has clusters; every transcript's own answer goes beside them.
     first = next((t for t, item in enumerate(released) if has_clusters(item)), None)
     if first is None and clusters is not None:
@@ -98,8 +125,12 @@ def infer(
             answers[-1] |= {"answer": values[-1].tolist(), "rows": rows, "columns": heads, "note": note}
     centers = None if first is None else values[first]
     columns = column_names(released[0].context.domain)
+    sizes = None if centers is None else tables.sizes_of(released[0].context.domain, centers, inferred)
     diagnostics = {} if inferred.diagnostics is None else inferred.diagnostics.to_json()
     privacy = joint_privacy(released)
+    verdict = judge(released, inferred, centers)
+    if not as_json:
+        _show_answers(transcript, released, named, first, inferred, verdict, sizes, sure, privacy, method)
     files: list[Path] = []
     if folder is not None:
         # First: by it a folder is known as ours, also after an interruption.
@@ -114,16 +145,16 @@ def infer(
         write_whole(files[-1], out.json_text({"privacy": privacy["statement"], **diagnostics}))
         out.say(f"Wrote {listed([path.name for path in files])} to {folder}.")
     out.say(out.privacy_sentence(privacy))
-    verdict = judge(released, inferred, centers)
     out.say(verdict.in_words)
     for reason in warnings_of(released):
         out.say(reason)
-    by = f"by {method}, {out.mark(privacy)}".removesuffix(", ")
     if as_json:
         out.print_json(
             method=method,
             columns=columns,
             centers=[] if centers is None else centers.tolist(),
+            sizes=None if sizes is None else sizes.tolist(),
+            intervals=None if sure is None else _intervals_json(sure),
             doubtful=doubts_of(released, centers, inferred).noise,
             **out.verdict_json(verdict),
             answers=answers,
@@ -131,19 +162,54 @@ def infer(
             diagnostics=diagnostics,
             files=[str(path) for path in files],
         )
-    else:
-        if centers is not None:
-            title = f"{out.counted(len(centers), 'centre')} {by}{out.doubt(verdict)}"
-            out.print_centers(title, released[first or 0].context.domain, centers)
-        for t, names in enumerate(named):
-            if t != first and names is not None:
-                corner = "cluster" if has_clusters(released[t]) else ""
-                out.print_named(f"Answer of {answers[t]['algorithm']} ({transcript[t]}) {by}", corner, *names)
-        if not any(named):
-            out.print_table(f"About {inferred.n_records:,.0f} records {by}", *inferred_in_short(inferred, columns))
-            if folder is None:
-                out.say("These answers were made elsewhere, so none is refitted; -o FOLDER writes the inferred data.")
+    elif not any(named):
+        if folder is None:
+            out.say("These answers were made elsewhere, so none is refitted; -o FOLDER writes the inferred data.")
+    elif len(released) == 1:
+        more = ["recoup", "infer", *transcript, "--intervals"] if centers is not None and sure is None else None
+        page = ["recoup", "report", *transcript, "-o", "report.html"]
+        out.say_next(more or page, "how sure each number is" if more else "a page about it")
     out.stop_if_interrupted(inferred)
+
+
+def _show_answers(
+    paths: list[Path],
+    released: list[Transcript],
+    named: list[NamedAnswer | None],
+    first: int | None,
+    inferred: InferredDataset,
+    verdict: Verdict,
+    sizes: Array | None,
+    sure: Intervals | None,
+    privacy: Mapping[str, Any],
+    method: str,
+) -> None:
+    """Print the centres of the first clustering, the answers of all others, and where there is none the data."""
+    from recoup.algorithms.base import column_names
+    from recoup.report.sections.answer import has_clusters, inferred_in_short
+
+    by = f"by {method}, {out.mark(privacy)}".removesuffix(", ")
+    for t, (item, names) in enumerate(zip(released, named, strict=True)):
+        if names is None:
+            continue
+        if t == first:
+            title = f"{out.counted(len(names.values), 'centre')} {by}{out.doubt(verdict)}"
+            title += "" if sure is None else f", with {share(sure.level)} intervals"
+            shown: Any = {"sizes": sizes, "verdict": verdict, "intervals": sure}
+            tables.print_centers(title, item.context.domain, names.values, **shown)
+            continue
+        corner, kind = "cluster" if has_clusters(item) else "", str(item.algorithm.get("type"))
+        tables.print_named(f"Answer of {kind} ({paths[t]}) {by}", corner, names.rows, names.columns, names.values)
+        if names.note:
+            out.say(names.note)
+    if not any(named):
+        columns = column_names(released[0].context.domain)
+        tables.print_table(f"About {inferred.n_records:,.0f} records {by}", *inferred_in_short(inferred, columns))
+
+
+def _intervals_json(sure: Intervals) -> dict[str, Any]:
+    ends = ("center_low", "center_high", "size_low", "size_high")
+    return {"level": sure.level} | {name: getattr(sure, name).tolist() for name in ends}
 
 
 def _own_folder(output: Path, *inputs: Path | None) -> Path:
@@ -163,7 +229,7 @@ def report(
     output: Annotated[Path, options.output(help="The page to write.")] = Path("report.html"),
     method: Annotated[str | None, options.choice("METHOD-OR-NONE", _REPORTED)] = None,
     inferred: Annotated[Path | None, options.in_run(help=_INFERRED)] = None,
-    level: Annotated[float, options.in_run(help="The coverage of the intervals.")] = 0.9,
+    level: Annotated[float, options.in_run(help=_LEVEL)] = 0.9,
     intervals: Annotated[bool, options.in_run("--intervals/--no-intervals", help="Without them it is quicker.")] = True,
     seed: options.InferenceSeed = 0,
     title: Annotated[str | None, options.in_output(help="Of the page; it is public.")] = None,
@@ -183,7 +249,6 @@ def report(
     from recoup.inference.intervals import draws_for
     from recoup.inference.verdict import spoken
     from recoup.report.sections.answer import answer_of, warnings_of
-    from recoup.report.sections.clusters import size_words
     from recoup.report.write import check_title, without_picture, write_report
     from recoup.transcript.transcript import Transcript
 
@@ -200,34 +265,45 @@ def report(
     released = Transcript.load(transcript[0])
     options.output_file(output, "page")
     options.free_output(output, *transcript, inferred, config_file)
-    with out.Progress():
+    with Progress() as progress:
+        inferring, writing = parts_of(progress.reached, 2, 5)
         data = None if inferred is None else InferredDataset.load(inferred)
         if data is None and method != "none":
             chosen: Any = method or "maxent"
-            data = read(released, chosen, random_state=seed_for(seed), warn=False)
+            data = read(released, chosen, random_state=seed_for(seed), on_progress=inferring, warn=False)
         answer = answer_of(released, data, random_state=seed_for(seed))
-        sure, again = level if intervals else None, inferred is None
-        content = write_report(output, released, answer, data, level=sure, title=title, seed=seed, exact=again)
+        asked: Any = {"level": level if intervals else None, "title": title, "seed": seed, "exact": inferred is None}
+        content = write_report(output, released, answer, data, **asked, on_progress=writing)
+    if not as_json:
+        _show_report(content)
     out.say(out.privacy_sentence(privacy_of(released, data)))
     out.say(spoken(content["verdict"]["sentence"], content["verdict"]["rests_on"]))
     for reason in warnings_of(released) if data is not None else ():
         out.say(reason)
     if as_json:
         return out.print_json(**({"report": str(output), "files": [str(output)]} | without_picture(content)))
-    marked = content["title"] if content["private"] else f"{content['title']}, {content['privacy']['statement']}"
-    if content["profiles"] is not None:
-        clusters = content["profiles"]["clusters"]
-        rows = [[str(cluster["label"]), size_words(cluster), cluster["sentence"]] for cluster in clusters]
-        out.print_table(marked, ["cluster", "records", "what it is like"], rows, left=3, wrap=True)
-    elif content["answer"] is not None:
-        shown = content["answer"]
-        names, values = ([row[key] for row in shown["rows"]] for key in ("label", "values"))
-        out.print_named(marked, "", names, shown["columns"], values, shown["note"])
-    else:
-        out.say(f"{marked}: the algorithm ran elsewhere, so the page has no answer of its own.")
     if content["choice"] is not None:
         out.say(f"How many clusters? {content['choice']['sentence']}")
     out.say(f"Open {output}.")
+
+
+def _show_report(content: Mapping[str, Any]) -> None:
+    """Print what the page says of clusters, or its answer."""
+    from recoup.report.sections.clusters import size_words
+
+    marked = content["title"] if content["private"] else f"{content['title']}, {content['privacy']['statement']}"
+    if content["profiles"] is not None:
+        clusters, counted = content["profiles"]["clusters"], content["summary"]["counted"]
+        rows = [[str(cluster["label"]), size_words(cluster), cluster["sentence"]] for cluster in clusters]
+        tables.print_table(marked, ["cluster", counted, "what it is like"], rows, left=3, wrap=True)
+    elif content["answer"] is not None:
+        shown = content["answer"]
+        names, values = ([row[key] for row in shown["rows"]] for key in ("label", "values"))
+        tables.print_named(marked, "", names, shown["columns"], values)
+        if shown["note"]:
+            out.say(shown["note"])
+    else:
+        out.say(f"{marked}: the algorithm ran elsewhere, so the page has no answer of its own.")
 
 
 def imported(
@@ -254,6 +330,17 @@ def imported(
         if not free:
             raise TranscriptError(f"{str(output)!r} exists and was not imported: choose another path with -o.")
     transcript.save(output)
+    names = ("query", "n_values", "smallest_scale", "largest_scale")
+    rounds = [
+        (answered.query.type_name, answered.query.size, float(answered.scales.min()), float(answered.scales.max()))
+        for answered in transcript.rounds
+    ]
+    if not as_json:
+        rows = [
+            [str(t), query, str(size), *tables.numbers(scales)] for t, (query, size, *scales) in enumerate(rounds, 1)
+        ]
+        title = f"{out.counted(len(rounds), 'round')} of {transcript.algorithm['type']}, {transcript.statement}"
+        tables.print_table(title, ["round", "query", "values", "smallest scale", "largest scale"], rows, left=2)
     out.say(f"Wrote {output}.")
     out.say(out.privacy_sentence(transcript.privacy))
     implied = sum(answered.price.amount for answered in transcript.rounds)
@@ -264,11 +351,6 @@ def imported(
             f"Noise of these scales would cost {unit} {float(implied):.3g} here, more than the {claimed:.3g} that is "
             "claimed: check the scales, the units and the bounds."
         )
-    names = ("query", "n_values", "smallest_scale", "largest_scale")
-    rounds = [
-        (answered.query.type_name, answered.query.size, float(answered.scales.min()), float(answered.scales.max()))
-        for answered in transcript.rounds
-    ]
     if as_json:
         return out.print_json(
             transcript=str(output),
@@ -277,8 +359,4 @@ def imported(
             privacy=transcript.privacy,
             files=[str(output)],
         )
-    rows = [
-        [str(t), query, str(size), *out.numbers(scales)] for t, (query, size, *scales) in enumerate(rounds, start=1)
-    ]
-    title = f"{out.counted(len(rounds), 'round')} of {transcript.algorithm['type']}, {transcript.statement}"
-    out.print_table(title, ["round", "query", "values", "smallest scale", "largest scale"], rows, left=2)
+    out.say_next(["recoup", "infer", output, "-o", "inferred"], "the data behind these answers")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recoup.cli import options
+from recoup.cli import options, tables
 from recoup.cli import output as out
 from recoup.cli.settings import ConfigFile
 from recoup.errors import ParameterError, TranscriptError
+from recoup.report.html import listed
 
 if TYPE_CHECKING:
     from recoup.found_bounds import FoundBounds
@@ -29,6 +30,7 @@ def bounds(
     output: Annotated[Path, options.output(help="The schema to write, .toml or .json.")] = Path("schema.toml"),
     delta: options.Delta = "0",
     ledger: options.LedgerPath = None,
+    purpose: options.Purpose = "",
     person: Annotated[str | None, options.in_privacy(help="The column that names persons.")] = None,
     records_per_person: options.RecordsPerPerson = 1,
     csv_dialect: options.CsvDialect = options.CsvDialectName.rfc4180,
@@ -60,7 +62,12 @@ def bounds(
     for path, each in written.items():
         each.save(path)
     files = [*map(str, written), *files]
-    out.say(f"Wrote {' and '.join(files)}.")
+    if not as_json:
+        marked = out.mark(found.privacy)
+        title = f"Bounds, {marked}" if marked else f"{out.counted(len(found), 'column')}, bounds from noisy counts"
+        rows = [[name, f"{c.low:.6g}", f"{c.high:.6g}", str(c.scale)] for name, c in schema.items()]  # type: ignore[union-attr]
+        tables.print_table(title, ["column", "low", "high", "scale"], rows)
+    out.say(f"Wrote {listed(files)}.")
     out.say(out.privacy_sentence(found.privacy))
     if found.not_found:
         unknown = f"{', '.join(map(repr, found.not_found))}, or it is no column of numbers"
@@ -76,11 +83,10 @@ def bounds(
             privacy=found.privacy,
             files=files,
         )
-    marked = out.mark(found.privacy)
-    title = f"Bounds, {marked}" if marked else f"{out.counted(len(found), 'column')}, bounds from noisy counts"
-    header = ["column", "low", "high", "scale"]
-    rows = [[name, f"{c.low:.6g}", f"{c.high:.6g}", str(c.scale)] for name, c in schema.items()]  # type: ignore[union-attr]
-    out.print_table(title, header, rows)
+    if data.suffix.lower() != ".json":
+        out.say_next(
+            ["recoup", "cluster", data, *["-k", "3", "--epsilon", "1", "--bounds"], output, "-o", "out"], "for example"
+        )
 
 
 def _read(given: dict[str, Any]) -> tuple[FoundBounds, list[str]]:
@@ -118,5 +124,6 @@ def _found(given: dict[str, Any]) -> tuple[FoundBounds, list[str]]:
         random_state=given["seed"],
         noise="simulated" if given["simulated_noise"] else "secure",
         path=path,
+        purpose=given["purpose"],
     )
     return found, [str(path)]

@@ -8,30 +8,38 @@ from typing import Annotated
 import typer
 
 from recoup._files import write_whole
-from recoup.cli import options
+from recoup.cli import options, tables
 from recoup.cli import output as out
+from recoup.errors import ParameterError
+
+_CSV = "Only write a generated table here, to try the other commands on."
 
 
 def demo(
     output: Annotated[Path, options.output(help="The folder for reports and pictures.")] = Path("recoup-demo"),
     seed: Annotated[int, typer.Option(min=0, help="Of the generated tables and of the comparison.")] = 0,
+    csv: Annotated[Path | None, options.in_output("--csv", help=_CSV)] = None,
     open_page: Annotated[bool, options.in_output("--open/--no-open", help="Open the comparison in a browser.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Cluster two generated tables privately; print a comparison, write a report of each and pictures.
 
     Takes less than a minute, downloads nothing. The releases use secure noise; the comparison looks at the data and so
-    would not be published.
+    would not be published. For a table to try the other commands on:
+
+        recoup demo --csv people.csv
     """
+    if csv is not None:
+        return _write_people(csv, seed, as_json)
     folder = options.writable_folder(output)
     out.say("Loading the kernels (the first run compiles them) ...")
     from recoup import demo as parts
     from recoup.report.write import write_report
 
     results, pictures, reports, files = [], [], [], list[Path]()
-    tables = parts.tables(seed)
-    for position, table in enumerate(tables, start=1):
-        out.say(f"Table {position} of {len(tables)}: {table.name}, generated from seed {seed} ...")
+    generated = parts.tables(seed)
+    for position, table in enumerate(generated, start=1):
+        out.say(f"Table {position} of {len(generated)}: {table.name}, generated from seed {seed} ...")
         result = parts.compare(table, seed=seed)
         shown = parts.figures(result)
         for name, (_, png) in shown.items():
@@ -69,7 +77,7 @@ def demo(
         )
     else:
         for result in results:
-            out.print_table(*parts.comparison(result))
+            tables.print_table(*parts.comparison(result))
         out.say(parts.COMPARISON_NOTE)
     for result in results:
         out.say(f"Released {result.table.name}: {out.privacy_sentence(result.release.transcript_.privacy)}")
@@ -79,3 +87,22 @@ def demo(
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
+
+
+def _write_people(path: Path, seed: int, as_json: bool) -> None:
+    """Write the generated table that the documentation uses; a file that is there is somebody's table."""
+    from recoup.demo import csv_of, people
+
+    if path.suffix.lower() != ".csv":
+        raise ParameterError(f"{str(path)!r}: name the table with --csv, ending in .csv.")
+    if path.exists():
+        raise ParameterError(f"{str(path)!r} exists: choose another name with --csv.")
+    options.writable_folder(path.parent)
+    table = people(seed)
+    write_whole(path, csv_of(table))
+    bounds = ",".join(f"{c}={a:g}:{b:g}" for c, a, b in zip(table.columns, table.low, table.high, strict=True))
+    if as_json:
+        return out.print_json(csv=str(path), bounds=bounds, n_clusters=table.n_clusters, files=[str(path)])
+    out.say(f"Wrote {path}: {len(table.rows):,} generated people, with their age and their hours of work in a week.")
+    options_given = ["-k", table.n_clusters, "--epsilon", 1, "--bounds", bounds, "-o", "out"]
+    out.say_next(["recoup", "cluster", path, *options_given], "for example")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from recoup.cli import options
+from recoup.cli import options, tables
 from recoup.cli import output as out
 from recoup.cli.settings import ConfigFile, read_columns
 from recoup.errors import TranscriptError
@@ -22,6 +22,7 @@ def incomplete(
     ] = None,
     delta: options.Delta = "0",
     ledger: options.LedgerPath = None,
+    purpose: options.Purpose = "",
     person: options.Person = None,
     records_per_person: options.RecordsPerPerson = 1,
     csv_dialect: options.CsvDialect = options.CsvDialectName.rfc4180,
@@ -53,12 +54,15 @@ def incomplete(
         random_state=seed,
         noise="simulated" if simulated_noise else "secure",
         path=output,
+        purpose=purpose,
     )
+    if not as_json:
+        who, marked = "persons" if person is not None else "records", out.mark(counted.privacy)
+        noisy = [("used", counted.used), ("left out", counted.left_out), ("error of either, 90%", counted.error)]
+        rows = [[f"{who} {what}", tables.settled(number, counted.error)] for what, number in noisy]
+        rows.append(["share left out", f"{counted.share:.1%}"])
+        tables.print_table(marked or "Noisy counts", ["", "number"], rows)
     out.say(out.privacy_sentence(counted.privacy))
     if as_json:
         numbers = {"used": counted.used, "left_out": counted.left_out, "error": counted.error, "share": counted.share}
-        return out.print_json(**numbers, privacy=counted.privacy, transcript=None if output is None else str(output))
-    who, marked = "persons" if person is not None else "records", out.mark(counted.privacy)
-    rows = [[f"{who} used", f"{counted.used:,.0f}"], [f"{who} left out", f"{counted.left_out:,.0f}"]]
-    rows += [["share left out", f"{counted.share:.1%}"], ["error of either count, 90%", f"{counted.error:,.0f}"]]
-    out.print_table(marked or "Noisy counts", ["", "number"], rows)
+        out.print_json(**numbers, privacy=counted.privacy, transcript=None if output is None else str(output))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -11,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from recoup._files import write_whole
-from recoup.cli import options
+from recoup.cli import options, tables
 from recoup.cli import output as out
 from recoup.errors import LedgerError
 
 if TYPE_CHECKING:
     from recoup.privacy.ledger import Ledger
+    from recoup.privacy.ledger_file import Entry
+    from recoup.privacy.ledger_releases import Release
 
 app = typer.Typer(help="Make a privacy budget, see what was spent, export it.", no_args_is_help=True)
 
@@ -76,12 +80,16 @@ def declare(
 
 
 @app.command()
-def show(path: LedgerFile, as_json: options.AsJson = False) -> None:
-    """Show every charge, what is spent and what is left.
+def show(
+    path: LedgerFile,
+    rounds: Annotated[bool, typer.Option("--rounds", help="Show every charge, too.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show every release, what is spent and what is left.
 
     Example: recoup ledger show budget.db
     """
-    _show(_existing(path), as_json)
+    _show(_existing(path), as_json, rounds=rounds)
 
 
 @app.command()
@@ -111,8 +119,9 @@ def _existing(path: Path) -> Ledger:
     return Ledger(path)
 
 
-def _show(ledger: Ledger, as_json: bool) -> None:
-    entries = ledger.entries()
+def _show(ledger: Ledger, as_json: bool, *, rounds: bool = False) -> None:
+    releases = ledger.releases()
+    entries = sorted((entry for release in releases for entry in release.entries), key=lambda entry: entry.id)
     spent = entries[-1].spent_after if entries else 0
     epsilon, delta, unit = ledger.epsilon, ledger.delta, ledger.unit
     if as_json:
@@ -131,20 +140,56 @@ def _show(ledger: Ledger, as_json: bool) -> None:
                 | {"unit": None if e.unit is None else e.unit.to_json()}
                 for e in entries
             ],
+            releases=[
+                {name: getattr(release, name) for name in ("run", "time", "purpose", "by")}
+                | {"epsilon": float(release.epsilon), "spent_after": float(release.spent_after)}
+                | {"entries": [entry.id for entry in release.entries]}
+                for release in releases
+            ],
         )
     whose = f"for {unit or 'the unit of its first release'}; identifier {ledger.identifier}"
     if ledger.identifier is None:
         whose = "for a unit that was not declared (recoup ledger declare)"
     left = f"spent {float(spent):.6g}, left {round(float(epsilon - spent), 12):.6g}"
     adds = " (added up in zCDP)" if delta and ledger.accounting == "zcdp" else ""
-    title = f"{ledger.path}: epsilon {float(epsilon):g}, delta {float(delta):g}{adds}; {left}; {whose}"
-    if not entries:
-        sys.stdout.write(title + "\n")
+    path = min(str(ledger.path), os.path.relpath(str(ledger.path)), key=len)
+    title = f"{path}: epsilon {float(epsilon):g}, delta {float(delta):g}{adds}; {left}; {whose}"
+    if not releases:
+        sys.stdout.write(tables.wrapped(title, tables.width_of(sys.stdout)) + "\n")
         return
-    header = ["#", "day", "run", "purpose", "measure", "amount", "counted", "spent after"]
-    rows = []
-    for e in entries:
-        times = 1 if unit is None or e.unit is None else unit.times(e.unit, e.measure)
-        amount, spent_after = out.numbers((float(e.amount), float(e.spent_after)))
-        rows.append([str(e.id), e.time, e.run[:8], e.purpose, e.measure, amount, f"{times} x", spent_after])
-    out.print_table(title, header, rows, left=5)
+    rows = [
+        [r.time, r.by or "-", str(len(r.entries)), *tables.numbers((float(r.epsilon), float(r.spent_after))), _for(r)]
+        for r in releases
+    ]
+    tables.print_table(title, ["day", "by", "rounds", "epsilon", "spent after", "purpose"], rows, left=2, wrap=True)
+    if any(entry.measure != "pure" for entry in entries):
+        out.say("Each epsilon is that of a release by itself; with Gaussian noise all together are worth less.")
+    if rounds and entries:
+        _show_rounds(ledger, entries)
+
+
+def _for(release: Release) -> str:
+    """What a release is for; one with simulated noise is marked."""
+    from recoup.privacy.statement import NOT_PRIVATE
+
+    marked = any(entry.purpose.startswith(NOT_PRIVATE) for entry in release.entries)
+    purpose = release.purpose or "(not given)"
+    return f"{NOT_PRIVATE}; {purpose}" if marked and NOT_PRIVATE not in purpose else purpose
+
+
+def _show_rounds(ledger: Ledger, entries: Sequence[Entry]) -> None:
+    """Print every charge; in what, and how often the ledger counts it, where that is not the same for all."""
+    unit = ledger.unit
+    times = [1 if unit is None or e.unit is None else unit.times(e.unit, e.measure) for e in entries]
+    columns = {"#": [str(e.id) for e in entries], "run": [e.run[:8] for e in entries]}
+    if len({e.measure for e in entries}) > 1:
+        columns["measure"] = [e.measure for e in entries]
+    n_words = len(columns)
+    columns["amount"] = tables.numbers(float(e.amount) for e in entries)
+    if set(times) != {1}:
+        columns["counted"] = [f"{n} x" for n in times]
+    columns["spent after"] = tables.numbers(float(e.spent_after) for e in entries)
+    columns["query"] = [e.purpose for e in entries]
+    rows = [list(row) for row in zip(*columns.values(), strict=True)]
+    title = "Rounds" if "measure" in columns else f"Rounds, in {entries[0].measure} prices"
+    tables.print_table(title, list(columns), rows, left=n_words, wrap=True)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from recoup._progress import OnProgress
 from recoup.algorithms.base import ImportedAlgorithm, column_names
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError, TranscriptFormatError
@@ -91,7 +92,13 @@ def population_of(transcript: Transcript, seed: Any) -> InferredDataset:
 
 
 def result_of(
-    transcript: Transcript, centers: Array, inferred: InferredDataset | None, *, level: float | None, seed: Any = 0
+    transcript: Transcript,
+    centers: Array,
+    inferred: InferredDataset | None,
+    *,
+    level: float | None,
+    seed: Any = 0,
+    on_progress: OnProgress | None = None,
 ) -> Result:
     """Put a clustering together; a last iterate has no intervals, and neither has a level of none."""
     domain = transcript.context.domain
@@ -103,7 +110,7 @@ def result_of(
         population = population_of(transcript, seed)
     sure = None
     if level is not None and inferred is not None:
-        sure = intervals(transcript, inferred, centers, level=level, random_state=seed)
+        sure = intervals(transcript, inferred, centers, level=level, random_state=seed, on_progress=on_progress)
     unit = domain.to_unit(centers)
     clusters = Clusters(unit, WeightedPoints(domain.to_unit(population.points), population.weights))
     sizes = clusters.sizes

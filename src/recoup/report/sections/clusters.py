@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from recoup._progress import OnProgress
 from recoup.inference.choose import range_for, suggest_clusters
 from recoup.inference.judge import doubts_of
 from recoup.queries.base import Array
@@ -277,7 +278,9 @@ def _withheld(centers: Json) -> h.Markup | None:
 
 
 # ---- how many clusters the data suggests, read off the inferred data: the curve for choosing K ----
-def choice_content(result: Result, *, level: float | None = 0.9, random_state: Any = 0) -> Json | None:
+def choice_content(
+    result: Result, *, level: float | None = 0.9, random_state: Any = 0, on_progress: OnProgress | None = None
+) -> Json | None:
     """The loss by number of clusters, as a part of that of one cluster, with intervals and a suggestion.
 
     None where the inferred data has too few points to cluster; without a level there are no intervals.
@@ -288,7 +291,8 @@ def choice_content(result: Result, *, level: float | None = 0.9, random_state: A
         return None
     sure: Json = {} if level is None else {"transcript": transcript, "level": level}
     domain = transcript.context.domain
-    curve = suggest_clusters(result.population, k_max=k_max, domain=domain, random_state=random_state, **sure)
+    sure |= {"random_state": random_state, "on_progress": on_progress}
+    curve = suggest_clusters(result.population, k_max=k_max, domain=domain, **sure)
 
     def parts(values: Any) -> list[float]:
         return [float(v) for v in np.clip(np.asarray(values) / max(float(curve.loss[0]), 1e-300), 0.0, 10.0)]
