@@ -56,6 +56,8 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     ],
     "import": [("grid.json", "-o", "imported.json")],
     "report": [("t.json", "-o", "page.html", "--no-intervals")],
+    "verify": [("t.json",)],
+    "registry": [("secure.json", "-o", "entry.yaml")],
     "ledger create": [("new.db", "--epsilon", "3")],
     "ledger declare": [("old.db", "--records-per-person", "1")],
     "ledger show": [("budget.db",), ("budget.db", "--rounds"), ("old.db",), ("empty.db",)],
@@ -142,6 +144,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
             patched.chdir(folder)
             assert run("release", *given, "-o", f"{purpose[0]}.json").exit_code == 0
     (folder / "b.json").rename(folder / "t.json")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        assert run("release", "people.csv", "-k", "3", *FEW[:4], "--rounds", "2", "-o", "secure.json").exit_code == 0
     assert len(ledger.releases()) == 2
     shutil.copy(Path(__file__).parents[2] / "golden" / "ledger-v1.db", folder / "old.db")
     (folder / "grid.json").write_text(json.dumps(GRID))

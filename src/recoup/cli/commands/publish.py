@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ import typer
 from recoup._files import write_whole
 from recoup.cli import options
 from recoup.cli import output as out
+from recoup.cli.tables import width_of, wrapped
 from recoup.errors import ParameterError, TranscriptError
 
 _NAMESPACE = "recoup"  # of signatures: one that was made for something else does not count
@@ -44,7 +46,7 @@ def verify(
         out.print_json(transcript=str(transcript), checksum=released.checksum, signer=signer, privacy=released.privacy)
     else:
         by = "Not signed, or its signature was not given" if signer is None else f"Signed by {signer}"
-        typer.echo(f"{transcript} is whole: {released.checksum}. {by}.")
+        typer.echo(wrapped(f"{transcript} is whole: {released.checksum} {by}.", width_of(sys.stdout)))
 
 
 def _check_signature(transcript: Path, signature: Path, signers: Path, signer: str) -> None:
