@@ -217,6 +217,7 @@ class PrivateEstimator(LastingModel):
         level: float = 0.9,
         intervals: bool = True,
         title: str | None = None,
+        names: Mapping[int, str] | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
         """Write one self-contained HTML page about the fit, from the transcript and the result alone.
@@ -226,13 +227,14 @@ class PrivateEstimator(LastingModel):
             level: the wanted coverage of the intervals of clusters.
             intervals: whether to compute them, which takes a few seconds.
             title: of the page; it is public.
+            names: of clusters, by their numbers; they are public too.
             on_progress: called with (done, total), in percent, as the work goes on.
         """
         from recoup.report.write import model_content, write_page, write_report
 
         check_is_fitted(self)
         bounds = getattr(self, "bounds_", None)
-        told: dict[str, Any] = {"title": title, "found": None if bounds is None else bounds.privacy}
+        told: dict[str, Any] = {"title": title, "names": names, "found": None if bounds is None else bounds.privacy}
         if self.transcript_ is None:  # of a rival, which released centres alone
             content = model_content(self.privacy_, self.cluster_centers_, algorithm=self.algorithm, **told)
             return write_page(path, content)

@@ -8,13 +8,14 @@ follow the page's colours, need no script, and have the same numbers beside them
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from math import ceil, floor, isfinite, log10
 
 from recoup.version import __version__
 
+_WIDEST_TABLE = 13  # columns that fit on a sheet of paper, the first of them included
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 # SVG writes these attributes in mixed case.
 _MIXED_CASE = {"viewbox": "viewBox", "preserveaspectratio": "preserveAspectRatio"}
@@ -74,7 +75,8 @@ def document(title: str, *children: object) -> str:
 
 def heading(eyebrow: str, title: str, lead: object, *children: object, banner: Markup | None = None) -> Markup:
     """What a document begins with."""
-    words = element("p", eyebrow, class_="eyebrow"), element("h1", title), element("p", lead, class_="lead")
+    intro = element("p", lead, class_="lead") if lead else None
+    words = element("p", eyebrow, class_="eyebrow"), element("h1", title), intro
     return element("header", banner, *words, *children, class_="hero")
 
 
@@ -91,20 +93,44 @@ def section(anchor: str, title: str, lead: object, *children: object) -> Markup:
     return element("section", title_line, intro, *children, id=anchor, aria_labelledby=f"{anchor}-title")
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[object]], caption: str, *, words: int = 1) -> Markup:
-    """A table that scrolls by itself on a narrow screen; the first columns are words, the others numbers."""
-    head = [element("th", name, scope="col", class_=None if i < words else "number") for i, name in enumerate(header)]
-    body = []
-    for first, *others in rows:
-        cells = [element("td", v, class_=None if i < words else "number") for i, v in enumerate(others, start=1)]
-        body.append(element("tr", element("th", first, scope="row"), cells))
-    parts = element("caption", caption), element("thead", element("tr", head)), element("tbody", body)
-    return element("div", element("table", *parts), class_="scroll", tabindex="0", role="region", aria_label=caption)
+def table(header: Sequence[object], rows: Sequence[Sequence[object]], caption: str, *, words: int = 1) -> Markup:
+    """A table that scrolls by itself on a narrow screen; the first columns are words, the others numbers.
+
+    One that is too wide for a sheet of paper is cut into tables below each other, each with the first column.
+    """
+    step, parts = _WIDEST_TABLE - 1, []
+    for start in range(1, max(len(header), 2), step):
+        shown, part = slice(start, start + step), f"{caption} (continued)" if start > 1 else caption
+        kinds = [None if i < words else "number" for i in range(len(header))][shown]
+        first = element("th", header[0], scope="col")
+        head = [element("th", name, scope="col", class_=kind) for name, kind in zip(header[shown], kinds, strict=True)]
+        body = []
+        for row in rows:
+            cells = [element("td", value, class_=kind) for value, kind in zip(row[shown], kinds, strict=True)]
+            body.append(element("tr", element("th", row[0], scope="row"), cells))
+        parts.append(scrolling(part, element("thead", element("tr", first, head)), element("tbody", body)))
+    return join(*parts)
 
 
-def folded(summary: str, *children: object, opened: bool = False) -> Markup:
+def scrolling(caption: str, *parts: Markup, class_: str | None = None) -> Markup:
+    """The parts of a table in a frame that scrolls by itself, also by keyboard."""
+    inner = element("table", element("caption", caption), *parts, class_=class_)
+    return element("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def folded(summary: object, *children: object, opened: bool = False, **attributes: object) -> Markup:
     """Something that is folded away until it is wanted."""
-    return element("details", element("summary", summary), *children, open=opened)
+    return element("details", element("summary", summary), *children, open=opened, **attributes)
+
+
+def appended(anchor: str, title: str, lead: object, *children: object) -> Markup:
+    """A part of the appendix: folded away, and unfolded on paper."""
+    return folded(element("h3", title), element("p", lead, class_="lead"), *children, id=anchor, class_="appended")
+
+
+def given_name(label: int, names: Mapping[str, str]) -> Markup:
+    """The name that a cluster was given, which stands beside its number; a reader's own takes its place."""
+    return element("span", names.get(str(label)), class_="given", data_name=label)
 
 
 def terms(items: Sequence[Sequence[object]], *, class_: str) -> Markup:

@@ -25,14 +25,14 @@ from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import judge
 from recoup.privacy.statement import PrivacyStatement
 from recoup.queries.base import Array
-from recoup.report.html import Markup, count, counted, element, folded, heading, join, section, template_file, terms
-from recoup.report.sections import Json, answer, clusters, fit, picture, privacy
+from recoup.report.html import Markup, appended, counted, element, join, section, template_file, terms
+from recoup.report.names import checked_names
+from recoup.report.sections import Json, answer, choice, clusters, fit, overview, picture, privacy, summary
 from recoup.transcript.transcript import Transcript
 from recoup.version import __version__
 
-_SCRIPTS = ("theme.js", "draw.js", "map.js")
+_SCRIPTS = ("theme.js", "names.js", "draw.js", "map.js", "fold.js")
 _USUAL_LEVEL = 0.9
-_MOST_REASONS = 12  # more would push the result off the first screen
 _METHODS = {
     "maxent": "maximum entropy over all rounds",
     "mcmc": "Metropolis-Hastings over data sets",
@@ -42,14 +42,6 @@ _CLUSTER_METHODS = _METHODS | {
     "maxent": f"{_METHODS['maxent']}, then k-means without noise",
     "mcmc": f"{_METHODS['mcmc']}, then k-means without noise",
     "consistency": "rounds made consistent; the last round's means",
-}
-_LEADS = {
-    "secure": "Found under differential privacy and read off the noisy answers alone: nothing on this page was "
-    "computed from the records themselves.",
-    "unverified": "Read off noisy answers{some} that were made elsewhere: nothing on this page was computed from the "
-    "records themselves. That the answers are private is claimed by whoever made them, not verified by Recoup.",
-    "simulated": "An experiment with simulated noise. Nothing on this page was computed from the records themselves, "
-    "but the noise could be taken off again.",
 }
 
 
@@ -61,6 +53,7 @@ def write_report(
     *,
     level: float | None = _USUAL_LEVEL,
     title: str | None = None,
+    names: Mapping[int, str] | None = None,
     seed: int = 0,
     exact: bool = False,
     found: PrivacyStatement | None = None,
@@ -75,6 +68,7 @@ def write_report(
         inferred: the data they were refitted on; none for the algorithm's own answer.
         level: the wanted coverage of the intervals; none leaves them out, which is quicker.
         title: of the page.
+        names: of clusters, by their numbers; they are public, like the title.
         seed: of the report's own randomness, which costs no privacy.
         exact: whether the centres came from the transcript by this seed too.
         found: what another release of the same records promised, which found the bounds; none if they were declared.
@@ -96,9 +90,9 @@ def write_report(
     '2 private clusters in 2 columns'
     """
     check_title(title)
-    given: dict[str, Any] = {"level": level, "title": title, "seed": seed, "exact": exact, "found": found}
+    given: dict[str, Any] = {"level": level, "title": title, "names": names, "seed": seed, "exact": exact}
     content_told, end_told = parts_of(on_progress, 99, 1)
-    content = report_content(transcript, centers, inferred, **given, on_progress=content_told)
+    content = report_content(transcript, centers, inferred, found=found, **given, on_progress=content_told)
     write_page(path, content)
     told(end_told, 1, 1)
     return content
@@ -128,6 +122,7 @@ def report_content(
     *,
     level: float | None = _USUAL_LEVEL,
     title: str | None = None,
+    names: Mapping[int, str] | None = None,
     seed: int = 0,
     exact: bool = False,
     found: PrivacyStatement | None = None,
@@ -145,6 +140,7 @@ def report_content(
     clustered, n_columns = answer.has_clusters(transcript), transcript.context.domain.n_columns
     if clustered and fitted is None:
         raise ParameterError("a report about clusters needs their centres: give what recoup.refit returns.")
+    named = checked_names(names, len(fitted) if clustered and fitted is not None else None)
     if not transcript.rounds:
         raise ParameterError("the transcript has no rounds: nothing was released that a report could show.")
     if inferred is not None and inferred.points.shape[1] != n_columns:
@@ -157,14 +153,14 @@ def report_content(
     statement = statement if found is None else PrivacyStatement.together([statement, found])
     promise = privacy.content(statement, n_records=n_records, budget=spending, clusters=clustered, found=found)
     kind, method = str(transcript.algorithm.get("type")), "none" if inferred is None else inferred.method
-    summary: Json = {
+    glance: Json = {
         "n_clusters": None,
         "n_columns": transcript.context.domain.n_declared,
         "n_records": None,
         "n_rounds": len(transcript.rounds),
         "counted": "persons" if transcript.context.per_person == "mean" else "records",
     }
-    summary |= {"algorithm": described(kind) or kind, "method": _METHODS.get(method, method)}
+    glance |= {"algorithm": described(kind) or kind, "method": _METHODS.get(method, method)}
     intervals_told, choice_told = parts_of(on_progress, 1, 1)
     about: dict[str, Json | None] = dict.fromkeys(("map", "choice", "profiles", "centers"))
     variable, has_label = None if fitted is None else "answer", False
@@ -172,18 +168,18 @@ def report_content(
         asked: dict[str, Any] = {"level": level, "seed": seed, "on_progress": intervals_told}
         result, variable = answer.result_of(transcript, fitted, inferred, **asked), "centers"
         data = result.population if inferred is None else inferred
-        summary |= {"n_clusters": len(result.centers), "n_records": float(result.sizes.sum())}
-        summary["method"] = _CLUSTER_METHODS.get(method, method)
+        glance |= {"n_clusters": len(result.centers), "n_records": float(result.sizes.sum())}
+        glance["method"] = _CLUSTER_METHODS.get(method, method)
         about["map"] = picture.content(result, random_state=seed)
-        about["choice"] = clusters.choice_content(result, level=level, random_state=seed, on_progress=choice_told)
+        about["choice"] = choice.content(result, level=level, random_state=seed, on_progress=choice_told)
         about["profiles"] = clusters.content(result)
         about["centers"] = clusters.centers_content(result)
     else:
         data = answer.population_of(transcript, seed) if inferred is None else inferred
         algorithm = algorithm_from_json(transcript.algorithm)
-        summary["n_records"], has_label, level = data.n_records, algorithm.has_label, None
+        glance["n_records"], has_label, level = data.n_records, algorithm.has_label, None
         if isinstance(algorithm, ImportedAlgorithm):
-            summary["algorithm"] = algorithm.name
+            glance["algorithm"] = algorithm.name
         about["answer"] = answer.content(transcript, fitted, inferred, seed=seed)
     judged = judge(transcript, inferred, fitted if clustered else None)
     records = None if judged.records is None else judged.records.to_json()
@@ -191,7 +187,7 @@ def report_content(
     again: Json = {"joint": spending["n_others"] > 0, "answer": variable, "level": level, "seed": seed, "exact": exact}
     about["reproduce"] = _reproduce(transcript, method, **again, found=found is not None)
     verdict = judged.to_json() | {"records": records, "rests_on": judged.rests_on}
-    return _page(title, promise, summary, has_label, verdict=verdict, budget=spending, **about)
+    return _page(title, named, promise, glance, has_label, verdict=verdict, budget=spending, **about)
 
 
 def model_content(
@@ -200,32 +196,35 @@ def model_content(
     *,
     algorithm: str,
     title: str | None = None,
+    names: Mapping[int, str] | None = None,
     found: PrivacyStatement | None = None,
 ) -> Json:
     """What can be said where only centres were released: the keys of `report_content`, most of them none.
 
     The statement is that of all releases, the one that found the bounds among them.
     """
-    promise = privacy.content(statement, found=found)
+    promise, named = privacy.content(statement, found=found), checked_names(names, len(fitted))
     bounds = promise["bounds"]
-    summary: Json = dict.fromkeys(("n_records", "n_rounds"))
-    summary |= {"n_clusters": len(fitted), "n_columns": len(bounds), "counted": "records"}
+    glance: Json = dict.fromkeys(("n_records", "n_rounds"))
+    glance |= {"n_clusters": len(fitted), "n_columns": len(bounds), "counted": "records"}
     method = "none: only the centres were released, and there is no transcript to infer from"
-    summary |= {"algorithm": algorithm, "method": method}
+    glance |= {"algorithm": algorithm, "method": method}
     parts: Json = dict.fromkeys(("verdict", "budget", "map", "choice", "profiles", "fit", "reproduce"))
-    return _page(title, promise, summary, False, **parts, centers=clusters.model_centers(fitted, bounds))
+    return _page(title, named, promise, glance, False, **parts, centers=clusters.model_centers(fitted, bounds))
 
 
-def _page(title: str | None, promise: Json, summary: Json, has_label: bool, **parts: Json | None) -> Json:
+def _page(title: str | None, names: Json, promise: Json, glance: Json, has_label: bool, **parts: Json | None) -> Json:
     """The content of any page; what it is about is its title where nobody gave it one."""
-    private, n_clusters, n_columns = promise["private"], summary["n_clusters"], summary["n_columns"]
+    private, n_clusters, n_columns = promise["private"], glance["n_clusters"], glance["n_columns"]
     if not title and n_clusters is not None:
         title = f"{counted(n_clusters, 'private cluster' if private else 'cluster')} in {counted(n_columns, 'column')}"
     elif not title:
         about = f"{counted(n_columns - has_label, 'column')}{' and a label' * has_label}"
         title = f"{'Private answers' if private else 'Answers'} about {about}"
-    head = {"format": "recoup-report", "title": title, "private": private, "version": __version__}
-    return head | {"verdict": parts.pop("verdict"), "summary": summary, "privacy": promise} | parts
+    verdict = parts.pop("verdict")
+    in_short = summary.content(glance, verdict, promise, parts["profiles"], parts.get("answer"))
+    head = {"format": "recoup-report", "title": title, "private": private, "version": __version__, "names": names}
+    return head | {"in_short": in_short, "verdict": verdict, "summary": glance, "privacy": promise} | parts
 
 
 def without_picture(content: Mapping[str, Any]) -> Json:
@@ -287,24 +286,36 @@ def _reproduce_html(again: Json) -> Markup:
         ("this page", f"Recoup {again['report_version']}, seed {again['seed']}"),
     ]
     lines = [
-        (element("h3", where), element("pre", element("code", again[key]), tabindex="0"))
+        (element("h4", where), element("pre", element("code", again[key]), tabindex="0"))
         for where, key in (("On the command line", "command"), ("In Python", "python"))
     ]
     lead = f"The page needs the transcript and no records. {again['note']}"
-    return section("reproduce", "How to reproduce", lead, lines, terms(rows, class_="numbers wide"))
+    return appended("reproduce", "How to reproduce", lead, lines, terms(rows, class_="numbers wide"))
 
 
+def _appendix_html(page: Json) -> Markup:
+    """What only some readers want: how the result was made, at what price, how well it fits, and how to repeat it."""
+    glance, parts = page["summary"], []
+    for key, show in _APPENDIX:
+        parts.append(None if page[key] is None else show(page[key]))
+    made = f"Released by {glance['algorithm']}. Read by {glance['method']}."
+    return section("appendix", "Appendix", made, *parts)
+
+
+_APPENDIX: tuple[tuple[str, Callable[[Json], Markup | None]], ...] = (
+    ("budget", privacy.budget_html),
+    ("fit", fit.html),
+    ("fit", fit.chains_html),
+    ("reproduce", _reproduce_html),
+)
 # Anchor, name in the menu, and the HTML of what the content has under these keys; nothing where the first has none.
 _SECTIONS: tuple[tuple[str, str, Callable[..., Markup | None], tuple[str, ...]], ...] = (
+    ("overview", "Overview", overview.html, ("profiles", "centers", "names")),
     ("answer", "Answer", answer.html, ("answer",)),
-    ("picture", "Picture", picture.html, ("centers", "map")),
-    ("clusters", "Clusters", clusters.html, ("profiles",)),
-    ("choice", "How many", clusters.choice_html, ("choice",)),
+    ("clusters", "Clusters", clusters.html, ("profiles", "names")),
+    ("sure", "How sure", picture.html, ("centers", "map", "names")),
+    ("choice", "How many", choice.html, ("choice",)),
     ("privacy", "Privacy", privacy.html, ("privacy",)),
-    ("budget", "Budget", privacy.budget_html, ("budget",)),
-    ("fit", "Fit", fit.html, ("fit",)),
-    ("chains", "Chains", fit.chains_html, ("fit",)),
-    ("reproduce", "Reproduce", _reproduce_html, ("reproduce",)),
 )
 
 
@@ -318,6 +329,7 @@ def render(content: Json) -> str:
         for anchor, name, show, keys in _SECTIONS
         if content.get(keys[0]) is not None and (html := show(*(content[key] for key in keys))) is not None
     ]
+    shown.append(("appendix", "Appendix", _appendix_html(content)))
     script = "\n".join(template_file(name) for name in _SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     data = json.dumps(content["map"], allow_nan=False, separators=(",", ":"), ensure_ascii=True)
@@ -328,51 +340,9 @@ def render(content: Json) -> str:
         script_hash=f"sha256-{digest}",
         style=template_file("style.css"),
         links=join(*(element("li", element("a", name, href=f"#{anchor}")) for anchor, name, _ in shown)),
-        hero=_hero(content),
+        hero=summary.html(content),
         sections=join(*(html for _, _, html in shown)),
         version=escape(content["version"]),
         data=data,
         script=script,
     )
-
-
-def _hero(content: Json) -> Markup:
-    """The top of the page."""
-    glance, privacy = content["summary"], content["privacy"]
-    numbers = {row["name"]: row["value"] for row in privacy["numbers"]}
-    tiles: list[tuple[str, object]] = [("epsilon", numbers["epsilon"])]
-    if numbers["delta"] != "0":
-        tiles.append(("delta", numbers["delta"]))
-    for thing in ("cluster", "record", "column", "round"):
-        if (n := glance[f"n_{thing}s"]) is not None:
-            named = thing if n == 1 else f"{thing}s"
-            tiles.append((f"{glance['counted']}, about", count(n)) if thing == "record" else (named, n))
-    lead = _LEADS[numbers["noise"]].format(some="" if privacy["n_releases"] == 1 else ", among them some")
-    made = ["Released by ", glance["algorithm"], ". "], ["Read by ", glance["method"], "."]
-    banner = None
-    if privacy["warning"] is not None:
-        # Of noise that is not Recoup's own: it cannot be overlooked, by eye or ear.
-        warning = element("strong", privacy["warning"]["title"]), element("p", privacy["warning"]["text"])
-        banner = element("div", *warning, class_="banner", role="alert")
-    promise = privacy["words"][0], " ", element("a", "The promise in full", href="#privacy")
-    parts = [
-        None if content["verdict"] is None else _verdict_html(content["verdict"]),
-        terms(tiles, class_="tiles"),
-        element("p", *promise, class_="callout"),
-        element("p", [(element("strong", by), *what) for by, *what in made], class_="soft"),
-    ]
-    return heading("Recoup report", content["title"], lead, *parts, banner=banner)
-
-
-def _verdict_html(judged: Json) -> Markup:
-    """The verdict as a callout that cannot be overlooked where it is doubtful, by eye or ear."""
-    rests_on, notes = element("p", judged["rests_on"]), [element("li", note["sentence"]) for note in judged["notes"]]
-    more = folded("What else was seen", element("ul", notes)) if notes else None
-    if judged["status"] == "good":
-        return element("div", element("p", judged["sentence"]), rests_on, more, class_="callout verdict")
-    sentences = [reason["sentence"] for reason in judged["reasons"]]
-    if len(sentences) > _MOST_REASONS:
-        sentences[_MOST_REASONS:] = [f"and {len(sentences) - _MOST_REASONS} more"]
-    reasons = element("ul", [element("li", sentence) for sentence in sentences])
-    strong = element("strong", "Doubtful: the released answers speak against this result")
-    return element("div", strong, reasons, rests_on, more, class_="callout verdict doubtful", role="alert")

@@ -401,6 +401,6 @@ def test_the_page_says_it_at_its_top(model, tmp_path, wrong):
     page = (tmp_path / "r.html").read_text()
     assert facts["verdict"]["status"] == ("doubtful" if wrong else "good")
     said = page.index('class="callout verdict doubtful" role="alert"' if wrong else 'class="callout verdict"')
-    assert page.index("<h1") < said < page.index('id="picture"')
+    assert page.index("<h1") < said < page.index('id="overview"')
     assert page.index("Rests on about 6,0") > said
     assert ("age: the rounds measured" in page) == wrong

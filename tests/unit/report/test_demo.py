@@ -71,7 +71,7 @@ def test_the_page_is_whole_and_asks_nobody_else(result):
         re.findall(r"(?:src|href)=\"(?!data:)([^\"]*)", page) == [demo.report_name(result)] == ["s1-like-report.html"]
     )
     assert any("default-src 'none'" in policy for policy in Page(page).all_of("content"))
-    assert "prefers-color-scheme: dark" in page
+    assert "color-scheme: light dark" in page
     assert "Differentially private: epsilon = 1" in page
     assert "would not publish" in page
     for name in QUICK:

@@ -37,6 +37,7 @@ _TARGET_SCALE += "is the sharper one for DP-KMEANS."
 _CORRECTION = "The density to correct by (mcmc): of the component that a record was drawn from, or of the mixture."
 _RAW = "Use noisy values as released, not consistent ones (mcmc)."
 _REPORTED = "maxent (the default); mcmc; consistency for a transcript of lloyd; none keeps the last iterate."
+_NAMES = "Of clusters, by their numbers: [b]1=Commuters,2=Families[/b], or JSON; they are public."
 _INFERRED = "An inferred data set, as `recoup infer -o` writes it, to report on instead of inferring again."
 _LEVEL = "The coverage of the intervals."
 _INTERVALS = "Print how far off each number may be, too: some seconds of simulation (one clustering, as released)."
@@ -233,6 +234,7 @@ def report(
     intervals: Annotated[bool, options.in_run("--intervals/--no-intervals", help="Without them it is quicker.")] = True,
     seed: options.InferenceSeed = 0,
     title: Annotated[str | None, options.in_output(help="Of the page; it is public.")] = None,
+    names: Annotated[str | None, options.in_output(help=_NAMES)] = None,
     as_json: options.AsJson = False,
     config_file: ConfigFile = None,
 ) -> None:
@@ -248,11 +250,13 @@ def report(
     from recoup.inference.inferred import InferredDataset
     from recoup.inference.intervals import draws_for
     from recoup.inference.verdict import spoken
+    from recoup.report.names import names_of_text
     from recoup.report.sections.answer import answer_of, warnings_of
     from recoup.report.write import check_title, without_picture, write_report
     from recoup.transcript.transcript import Transcript
 
     check_title(title)
+    told: dict[str, Any] = {"title": title, "names": names_of_text(names)}
     if inferred is not None and method is not None:
         raise ParameterError("--inferred and --method exclude each other: the data set was inferred by its own method.")
     if len(transcript) > 1:
@@ -272,8 +276,8 @@ def report(
             chosen: Any = method or "maxent"
             data = read(released, chosen, random_state=seed_for(seed), on_progress=inferring, warn=False)
         answer = answer_of(released, data, random_state=seed_for(seed))
-        asked: Any = {"level": level if intervals else None, "title": title, "seed": seed, "exact": inferred is None}
-        content = write_report(output, released, answer, data, **asked, on_progress=writing)
+        asked: Any = {"level": level if intervals else None, "seed": seed, "exact": inferred is None}
+        content = write_report(output, released, answer, data, **asked, **told, on_progress=writing)
     if not as_json:
         _show_report(content)
     out.say(out.privacy_sentence(privacy_of(released, data)))
@@ -294,7 +298,9 @@ def _show_report(content: Mapping[str, Any]) -> None:
     marked = content["title"] if content["private"] else f"{content['title']}, {content['privacy']['statement']}"
     if content["profiles"] is not None:
         clusters, counted = content["profiles"]["clusters"], content["summary"]["counted"]
-        rows = [[str(cluster["label"]), size_words(cluster), cluster["sentence"]] for cluster in clusters]
+        given = {cluster["label"]: content["names"].get(str(cluster["label"])) for cluster in clusters}
+        labels = [f"{label}: {name}" if name else str(label) for label, name in given.items()]
+        rows = [[label, size_words(c), c["sentence"]] for label, c in zip(labels, clusters, strict=True)]
         tables.print_table(marked, ["cluster", counted, "what it is like"], rows, left=3, wrap=True)
     elif content["answer"] is not None:
         shown = content["answer"]

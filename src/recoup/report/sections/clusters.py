@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from recoup._progress import OnProgress
-from recoup.inference.choose import range_for, suggest_clusters
 from recoup.inference.judge import doubts_of
 from recoup.queries.base import Array
 from recoup.report import html as h
+from recoup.report.names import LONGEST_NAME
 from recoup.report.sections import Json
 from recoup.report.sections.answer import Result, spread_of
 
 # In standard deviations of the whole: from where on a centre counts as different, and as very different.
-_DIFFERENT, _VERY_DIFFERENT = 0.5, 1.25
+DIFFERENT, VERY_DIFFERENT = 0.5, 1.25
 _MOST_TRAITS, _MOST_ROWS = 3, 12
+_MOST_OPEN = 4  # clusters whose cards are open at first
 _MOST_ROWS_IN_ALL = 1_200  # of all clusters together, so that a page stays readable and small
 
 
@@ -91,11 +92,11 @@ def _rows(result: Result, k: int, whole: list[Json]) -> list[Json]:
             q10 = q90 = center
         low, high = result.interval(k, int(j))
         difference = float(places[0] - places[1]) / of["deviation"] if of["deviation"] > 0 else 0.0
-        # A difference that the interval does not bear out is not one to tell colleagues about.
-        borne_out = result.intervals is None or not (low is None or high is None or low <= of["mean"] <= high)
+        # A difference that may be noise is not one to tell colleagues about.
+        is_sure = result.intervals is None or not (low is None or high is None or low <= of["mean"] <= high)
         trait = None
-        if abs(difference) >= _DIFFERENT and borne_out:
-            much = "much " if abs(difference) >= _VERY_DIFFERENT else ""
+        if abs(difference) >= DIFFERENT and is_sure:
+            much = "much " if abs(difference) >= VERY_DIFFERENT else ""
             words = ("more frequent", "less frequent") if of["unit"] == "share" else ("higher", "lower")
             trait = f"{much}{words[0] if difference > 0 else words[1]}"
         rows.append(
@@ -105,11 +106,19 @@ def _rows(result: Result, k: int, whole: list[Json]) -> list[Json]:
     return rows
 
 
+def _step(row: Json) -> int | None:
+    """How the heat map shows a row: from much lower, -2, to much higher, 2; none for a difference that is not sure."""
+    if abs(row["difference"]) < DIFFERENT:
+        return 0
+    size = 2 if abs(row["difference"]) >= VERY_DIFFERENT else 1
+    return None if row["trait"] is None else size if row["difference"] > 0 else -size
+
+
 def _cluster(result: Result, k: int, rows: list[Json], whole: list[Json], n_rows: int, doubted: bool) -> Json:
     size, total = float(result.sizes[k]), max(float(result.sizes.sum()), 1e-9)
     low, high = result.interval(k)
     cluster: Json = {"label": k, "size": size, "size_low": low, "size_high": high, "counted": result.counted}
-    cluster |= {"share": size / total, "doubtful": doubted}
+    cluster |= {"share": size / total, "doubtful": doubted, "steps": [_step(row) for row in rows]}
     by_difference = sorted(zip(rows, whole, strict=True), key=lambda pair: -abs(pair[0]["difference"]))
     traits = [
         f"{row['column']} is {row['trait']} ({h.in_units(row['center'], of['span'], of['unit'])} against "
@@ -118,6 +127,8 @@ def _cluster(result: Result, k: int, rows: list[Json], whole: list[Json], n_rows
         if row["trait"]
     ]
     cluster["sentence"] = _sentence(cluster, traits[:_MOST_TRAITS], len(result.centers))
+    short = [f"{row['column']} {row['trait']}" for row, _ in by_difference if row["trait"]][:_MOST_TRAITS]
+    cluster["brief"] = _brief(cluster, short, len(result.centers))
     return cluster | {"rows": [row for row, _ in by_difference[:n_rows]] if len(rows) > n_rows else rows}
 
 
@@ -129,10 +140,18 @@ def _sentence(cluster: Json, traits: list[str], n_clusters: int) -> str:
     if n_clusters > 1 and cluster["size_low"] is not None and cluster["size_low"] <= 0:
         return f"{who}, and perhaps none: the interval of its size reaches 0, so noise alone may have made it."
     if cluster["doubtful"]:
-        return f"{who}. It may be nothing but noise: its counts do not stand out."
+        return f"{who}. It may be nothing but noise: its counts are no larger than noise would make them."
     if n_clusters == 1:
         return f"All {counted} are in one cluster, so there is nothing to tell them apart by."
-    return f"{who}: {h.listed(traits)}." if traits else f"{who}, close to the whole in every column."
+    return f"{who}: {h.listed(traits)}." if traits else f"{who}, close to the average of all {counted} in every column."
+
+
+def _brief(cluster: Json, traits: list[str], n_clusters: int) -> str:
+    if n_clusters == 1:
+        return f"all {cluster['counted']}"
+    if cluster["doubtful"] or (cluster["size_low"] is not None and cluster["size_low"] <= 0):
+        return "may be nothing but noise"
+    return ", ".join(traits) or "close to the average in every column"
 
 
 def size_words(cluster: Json) -> str:
@@ -141,49 +160,59 @@ def size_words(cluster: Json) -> str:
     return h.count(size) if low is None else f"{h.count(size)} ({h.count(low)} to {h.count(high)})"
 
 
-def html(profiles: Json) -> h.Markup:
-    """What each cluster is like, largest first."""
+def html(profiles: Json, names: Mapping[str, str]) -> h.Markup:
+    """A card per cluster, largest first; each says the most in one line and unfolds."""
     whole, clusters = {of["column"]: of for of in profiles["whole"]}, profiles["clusters"]
-    notes, lead = [], " numbers them, compared with all records."
+    counted = profiles["counted"]
+    lead = f"Largest first. Each card compares a cluster with all {counted}."
+    if profiles["level"] is not None:
+        lead += (
+            f" It says higher or lower only if the {h.share(profiles['level'])} interval of the centre, shown in "
+            f"brackets, leaves out the average of all {counted}."
+        )
+    notes = ["The numbers are those that predict and centers.csv use."]
     if profiles["n_rows"] < len(whole):
         notes.append(f"Each card shows the {profiles['n_rows']} columns in which the cluster differs most.")
-    if len(clusters) < profiles["n_clusters"]:
-        notes.append(f"Shown are the {len(clusters)} largest of {profiles['n_clusters']} clusters.")
     if profiles["stands_in"]:
-        notes.append("Spreads are those of maximum-entropy data inferred from the same transcript.")
-    if profiles["level"] is not None:
-        level = h.share(profiles["level"])
-        lead += f" Higher and lower are told only where the {level} interval, which stands in brackets, bears it out."
+        notes.append("The spreads are those of maximum-entropy data inferred from the same transcript.")
     keys = [
-        (h.band("whole", 0.1, 0.9), "middle 80% of all records"),
+        (h.band("whole", 0.1, 0.9), f"middle 80% of all {counted}"),
         (h.band("own", 0.2, 0.7), "middle 80% of the cluster"),
-        (h.mark("center", 0.5), "its centre"),
+        (h.mark("center", 0.5), "centre of the cluster"),
     ]
+    naming = (
+        "Open a card to give its cluster a name. Names are kept in the address of this page: copy it to pass them on."
+    )
+    fold = h.element("button", "Open all cards", id="fold", type="button")
+    opened = len(clusters) <= _MOST_OPEN
     return h.section(
         "clusters",
         "The clusters",
-        h.join("Largest first, numbered as ", h.element("code", "predict"), lead),
-        [h.element("p", note, class_="soft") for note in notes],
+        lead,
+        h.element("p", " ".join(notes), class_="soft"),
+        h.element("p", naming, " ", fold, class_="soft scripted"),
         h.tracks(keys),
-        h.element("div", [_card(cluster, whole) for cluster in clusters], class_="cards"),
+        h.element("div", [_card(cluster, whole, names, opened) for cluster in clusters], class_="cards"),
     )
 
 
-def _card(cluster: Json, whole: dict[str, Any]) -> h.Markup:
+def _card(cluster: Json, whole: dict[str, Any], names: Mapping[str, str], opened: bool) -> h.Markup:
     label = cluster["label"]
     head = [
         h.element("span", label, class_="badge", aria_hidden="true"),
-        h.element("h3", f"Cluster {label}", id=f"cluster-{label}"),
+        h.element("h3", f"Cluster {label}", h.given_name(label, names)),
         h.element("span", h.share(cluster["share"]), class_="share"),
-    ]
-    parts = [
-        h.element("header", head),
         h.track(h.band("size", 0.0, cluster["share"]), class_="thin"),
-        h.element("p", f"{size_words(cluster)} {cluster['counted']}", class_="soft"),
+        h.element("span", cluster["brief"], class_="brief"),
+    ]
+    name = h.element("input", type="text", maxlength=LONGEST_NAME, value=names.get(str(label), ""), data_names=label)
+    parts = [
         h.element("p", cluster["sentence"], class_="sentence"),
+        h.element("label", f"Name of cluster {label}", name, class_="naming scripted"),
+        h.element("p", f"{size_words(cluster)} {cluster['counted']}", class_="soft"),
         h.element("ul", [_profile(row, whole[row["column"]]) for row in cluster["rows"]], class_="plain profile"),
     ]
-    return h.element("article", *parts, class_="card", aria_labelledby=f"cluster-{label}")
+    return h.folded(h.join(*head), *parts, opened=opened, class_="card", id=f"cluster-{label}")
 
 
 def _profile(row: Json, of: Json) -> h.Markup:
@@ -201,13 +230,13 @@ def _profile(row: Json, of: Json) -> h.Markup:
         interval = h.element("small", f"({units(row['low'], row['high'], bare=True)})")
         marks.append(h.band("interval", at["low"], at["high"]))
     marks.append(h.mark("center", at["center"]))
-    spread = f"80% in {units(row['q10'], row['q90'])}; overall {units(of['mean'])}"
+    spread = f"80% lie in {units(row['q10'], row['q90'])}; average of all {units(of['mean'])}"
     if of["unit"] == "share":
-        spread = f"overall {units(of['mean'])}"
+        spread = f"average of all {units(of['mean'])}"
     return h.scale_row(row["column"], None, h.join(h.element("b", units(row["center"])), " ", interval), marks, spread)
 
 
-# ---- all centres, beside the picture ----
+# ---- all centres as numbers ----
 def centers_content(result: Result) -> Json:
     """The centres that are shown, with their intervals, and which of these are withheld."""
     columns, sure, rows = result.shown_columns, result.intervals, []
@@ -236,12 +265,16 @@ def model_centers(centers: Array, bounds: list[Json]) -> Json:
     return {**about, "level": None, "withheld": [], "rows": rows}
 
 
-def centers_html(centers: Json) -> h.Markup:
-    """All centres as one table."""
-    # A unit stands in the header, once; a share is a percentage everywhere, and a step has a name.
+def columns_with_units(centers: Json) -> tuple[list[str], list[Any]]:
+    """Names of columns with their units, once; and what is left to say beside a value: percent, or a step's name."""
     shares = [None if isinstance(unit, str) and unit != "share" else unit for unit in centers["units"]]
     named = zip(centers["columns"], centers["units"], strict=True)
-    columns = [f"{name} ({unit})" if isinstance(unit, str) and unit != "share" else name for name, unit in named]
+    return [f"{name} ({unit})" if isinstance(unit, str) and unit != "share" else name for name, unit in named], shares
+
+
+def centers_html(centers: Json, names: Mapping[str, str]) -> h.Markup:
+    """All centres as one table."""
+    columns, shares = columns_with_units(centers)
 
     def cell(row: Json, j: int, span: float) -> object:
         text, ends = h.in_units(row["values"][j], span, shares[j]), "withheld"
@@ -254,11 +287,17 @@ def centers_html(centers: Json) -> h.Markup:
     sizes = [[] if row["size"] is None else [h.count(row["size"])] for row in centers["rows"]]
     header = ["cluster", *([centers["counted"]] if any(sizes) else []), *columns]
     rows = [
-        [row["label"], *size, *(cell(row, j, span) for j, span in enumerate(centers["spans"]))]
+        [
+            h.join(row["label"], h.given_name(row["label"], names)),
+            *size,
+            *(cell(row, j, span) for j, span in enumerate(centers["spans"])),
+        ]
         for row, size in zip(centers["rows"], sizes, strict=True)
     ]
     level = "" if centers["level"] is None else f", with {h.share(centers['level'])} intervals"
-    return h.join(h.table(header, rows, f"Centres in the units of the columns{level}"), _withheld(centers))
+    return h.join(
+        h.table(header, rows, f"Centre of each cluster, in the units of the columns{level}"), _withheld(centers)
+    )
 
 
 def _withheld(centers: Json) -> h.Markup | None:
@@ -274,87 +313,8 @@ def _withheld(centers: Json) -> h.Markup | None:
         f"{'Clusters' if len(numbers) > 1 else 'Cluster'} {h.listed(numbers)}, {names}: {reason}."
         for (names, reason), numbers in clusters.items()
     ]
-    return h.element("p", "Withheld intervals. ", " ".join(sentences), class_="soft") if sentences else None
-
-
-# ---- how many clusters the data suggests, read off the inferred data: the curve for choosing K ----
-def choice_content(
-    result: Result, *, level: float | None = 0.9, random_state: Any = 0, on_progress: OnProgress | None = None
-) -> Json | None:
-    """The loss by number of clusters, as a part of that of one cluster, with intervals and a suggestion.
-
-    None where the inferred data has too few points to cluster; without a level there are no intervals.
-    """
-    chosen, transcript = len(result.centers), result.transcript
-    k_max = range_for(chosen)
-    if int((result.population.weights > 0).sum()) <= k_max:
-        return None
-    sure: Json = {} if level is None else {"transcript": transcript, "level": level}
-    domain = transcript.context.domain
-    sure |= {"random_state": random_state, "on_progress": on_progress}
-    curve = suggest_clusters(result.population, k_max=k_max, domain=domain, **sure)
-
-    def parts(values: Any) -> list[float]:
-        return [float(v) for v in np.clip(np.asarray(values) / max(float(curve.loss[0]), 1e-300), 0.0, 10.0)]
-
-    low, high = (None if level is None else parts(ends) for ends in (curve.loss_low, curve.loss_high))
-    gap = {"gap": [float(v) for v in curve.gap], "gap_error": [float(v) for v in curve.gap_error]}
     return (
-        {"chosen": chosen, "suggested": curve.suggested, "outcome": curve.outcome, "sentence": curve.sentence}
-        | {"n_clusters": [int(k) for k in curve.n_clusters], "loss": parts(curve.loss), "low": low, "high": high}
-        | {**gap, "level": level}
-    )
-
-
-def choice_html(choice: Json) -> h.Markup:
-    """The curve for choosing K, with the suggestion and what it is worth."""
-    chosen, most = choice["chosen"], choice["n_clusters"][-1]
-    suggested = None if choice["outcome"] == "not conclusive" else int(choice["suggested"])
-    lead = f"{choice['sentence']} {chosen} {'was' if chosen == 1 else 'were'} asked for."
-    words = f"at least {suggested}" if choice["outcome"] == "at least" else f"suggested: {suggested}"
-    if suggested == chosen:
-        marks = {chosen: ("both", f"asked for: {chosen}; {words}")}
-    else:
-        lead += " Another number costs no privacy: refit the same transcript."
-        marks = {chosen: ("chosen", f"asked for: {chosen}")} if chosen <= most else {}
-        marks |= {} if suggested is None else {suggested: ("suggested", words)}
-    caption = (
-        "Look for the bend. A suggestion is the gap statistic's: the smallest number that is as good as the best, "
-        "against data without clusters; lowered to what stands out from the noise of the release."
-    )
-    columns: Json = {"clusters": choice["n_clusters"], "spread left": map(h.share, choice["loss"])}
-    if choice["low"] is not None:
-        caption += f" Shaded: {h.share(choice['level'])} intervals, which hold the noise of the release."
-        ends = zip(map(h.share, choice["low"]), map(h.share, choice["high"]), strict=True)
-        columns["interval"] = [f"{low} to {high}" for low, high in ends]
-    columns |= {"gap": map(h.figure, choice["gap"]), "its error": [h.figure(error, 2) for error in choice["gap_error"]]}
-    rows = list(zip(*columns.values(), strict=True))
-    table = h.table(list(columns), rows, "Spread left by number of clusters, and the gap statistic")
-    keys = h.legend([(h.element("span", class_=f"dot {kind}"), text) for kind, text in marks.values()])
-    chart = _chart(choice, {k: kind for k, (kind, _) in marks.items()})
-    return h.section(
-        "choice",
-        "How many clusters?",
-        lead if chosen <= most else f"{lead} The curve ends at {most}.",
-        h.element("figure", keys, chart, h.element("figcaption", caption)),
-        h.folded("The curve as a table", table),
-    )
-
-
-def _chart(choice: Json, kinds: dict[int, str]) -> h.Markup:
-    """The curve, with dots of these kinds by number of clusters."""
-    ks, loss = choice["n_clusters"], choice["loss"]
-    top, n, step = max(1.0, *(choice["high"] or [1.0])), max(len(ks) - 1, 1), max(1, len(ks) // 10)
-    across = [(k - 1) / n for k in ks]
-    ends = zip(across, choice["low"] or (), choice["high"] or (), strict=False)
-    return h.line_chart(
-        [[(x, value / top) for x, value in zip(across, loss, strict=True)]],
-        band_between=[(x, low / top, min(high / top, 1.0)) for x, low, high in ends],
-        points=[(x, value / top, kinds.get(k, "")) for x, value, k in zip(across, loss, ks, strict=True)],
-        x_labels=[(x, str(k)) for x, k in zip(across, ks, strict=True) if (k - 1) % step == 0],
-        y_labels=[(value / top, f"{100 * value:.0f}%") for value in (0.0, 0.25, 0.5, 0.75, 1.0)],
-        x_title="number of clusters",
-        y_title="spread that is left inside clusters",
-        label=f"Spread left inside clusters, from {h.share(loss[0])} with 1 to {h.share(loss[-1])} with {ks[-1]} "
-        f"clusters; {choice['sentence']} The table below has the numbers.",
+        h.element("p", "Intervals that are not given (withheld). ", " ".join(sentences), class_="soft")
+        if sentences
+        else None
     )

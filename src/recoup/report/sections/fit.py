@@ -16,9 +16,9 @@ _MOST_STEPS = 400
 _WIDEST_FIT = 4.0  # noise scales that the scale of the fit shows at least; a worse misfit stands at its end
 _GOOD_R_HAT, _GOOD_ESS = 1.05, 100
 _VERDICTS = {  # in words, and as the mark is drawn
-    "within": ("as noise would leave it", "within"),
+    "within": ("as far off as noise alone would be", "within"),
     "above": ("not explained well", "above"),
-    "below": ("followed closely", "below"),
+    "below": ("closer than noise alone would be", "below"),
     "exact": ("followed exactly, noise and all", "below"),
 }
 
@@ -84,21 +84,22 @@ def html(fit: Json) -> h.Markup:
             h.mark(f"residual {kind}", row["residual"] / top),
         ]
         value, low, high = (h.figure(row[key], 2) for key in ("residual", "low", "high"))
-        words = f"{verdict}; chance: {low} to {high} for {h.counted(row['values'], 'value')}"
+        words = f"{verdict}; noise alone gives {low} to {high} for {h.counted(row['values'], 'value')}"
         rows.append(h.scale_row(f"Round {row['round']}, {row['block']}", row["asked"], value, marks, words))
     keys = [
-        (h.mark("residual within", 0.5), "mean misfit, in noise scales"),
-        (h.band("chance", 0.0, 1.0), "range of chance"),
-        (h.mark("expected", 0.5), "what noise leaves on average"),
+        (h.mark("residual within", 0.5), "mean distance, in units of the noise"),
+        (h.band("chance", 0.0, 1.0), "range that noise alone would give"),
+        (h.mark("expected", 0.5), "average that noise alone would give"),
     ]
     ended = [[row["name"], row["value"]] for row in fit["solver"]]
     solver = h.table(["what", "value"], ended, "Diagnostics of the inference", words=2)
-    return h.section(
+    return h.appended(
         "fit",
         "Does the inferred data explain the answers?",
-        "The distance between each noisy answer and what the inferred data would have answered, in units of the noise. "
-        f"Near {h.figure(fit['expected'], 2)} is what noise leaves; far above, the data does not explain the round. "
-        "Somewhat below is usual: inference follows the noise a little.",
+        "How far each noisy answer is from the answer that the inferred data would give, in units of the noise. If "
+        f"only noise separates them, the distance is about {h.figure(fit['expected'], 2)}. A much larger distance "
+        "means that the data does not explain the round. A slightly smaller one is usual, because inference follows "
+        "the noise a little.",
         h.tracks(keys),
         h.element("ol", rows, class_="plain rows"),
         h.folded("How the inference ended", solver) if ended else None,
@@ -122,7 +123,7 @@ def chains_html(fit: Json) -> h.Markup | None:
         [f"chain {i}", part, "" if step is None else f"{step:,}"]
         for i, (part, step) in enumerate(zip(accepted, best, strict=True), start=1)
     ]
-    return h.section(
+    return h.appended(
         "chains",
         "Did the chains settle?",
         _settled(chains),
@@ -140,7 +141,7 @@ def _settled(chains: Json) -> str:
     if chains["ess"] is not None and chains["ess"] < _GOOD_ESS:
         few = f"Few effective samples ({chains['ess']:.0f})"
         words.append(f"{few}: look at the trace; one that still climbs has not settled.")
-    settled = "A trace that has stopped climbing explains the answers about as well as the chain can."
+    settled = "A chain whose trace has stopped climbing explains the answers about as well as it can."
     return " ".join(words) or settled
 
 

@@ -9,7 +9,7 @@ shades are 8-bit ones, in base64: a picture needs no more, and the numbers that 
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -33,6 +33,7 @@ from recoup.report.html import Markup, element, folded, legend, section, share
 from recoup.report.sections import Json
 from recoup.report.sections.answer import Result
 from recoup.report.sections.clusters import centers_html
+from recoup.report.sections.still import axis_name, still
 from recoup.transcript.round import Round
 from recoup.transcript.transcript import Transcript
 
@@ -49,15 +50,16 @@ _RESULTS = {
     "consistency": "Result: centres of the last round, after {n_rounds} were made consistent.",
     "none": "Result: the algorithm's own answer after {n_rounds}, without inference.",
 }
-_LEADS = {
-    "maxent": "Step through the rounds: what inference made of all answers so far, and where each answer alone would "
-    "have put the centres.",
-    "other": "Step through the rounds: what maximum entropy makes of all answers so far, and where each answer alone "
-    "would have put the centres. The last step is the result.",
-    "none": "Step through the rounds: where the algorithm stood after each answer, over the density that could be "
+_STEPS = {
+    "maxent": "Step through the rounds to see what inference made of all answers so far, and where each answer alone "
+    "would have put the centres.",
+    "other": "Step through the rounds to see what maximum entropy makes of all answers so far, and where each answer "
+    "alone would have put the centres. The last step is the result.",
+    "none": "Step through the rounds to see where the algorithm stood after each answer, and the density that could be "
     "inferred by then.",
 }
-_NO_SCRIPT = "The picture needs a script; the table below has the same centres."
+_NO_SCRIPT = "This picture shows the result. Stepping through the rounds needs a script."
+_MOST_OPEN = 4  # clusters whose table is open at first
 _MOST_PATHS = 20  # clusters; more paths than that are a thicket until one cluster is followed
 _BEHIND = [("density", "inferred density"), ("answer", "noisy answer of the round"), ("none", "nothing")]
 
@@ -95,6 +97,7 @@ def content(result: Result, *, random_state: Any = 0) -> Json:
         "n_columns": domain.n_columns,
         "low": [domain.low[j] for j in columns],
         "high": [domain.high[j] for j in columns],
+        "units": [unit if isinstance(unit := domain.units[j], str) else None for j in columns],
         "scale": [_scale(domain, int(j)) for j in columns],
         "view": [_view(result, int(j)) for j in columns],
         "pair": _pair(domain, final, columns),
@@ -279,22 +282,15 @@ def evenly_chosen(weights: Array, n: int) -> NDArray[np.int64]:
     return np.asarray(np.minimum(np.searchsorted(np.cumsum(weights), at), len(weights) - 1), dtype=np.int64)
 
 
-def html(at: Json, steps: Json | None) -> Markup:
-    """The picture's frame and controls, and the centres as text; only these where there is no transcript."""
-    table = centers_html(at)
+def html(at: Json, steps: Json | None, names: Mapping[str, str]) -> Markup:
+    """How sure the centres are, as a picture and as numbers; only numbers where there is no transcript."""
+    table = centers_html(at, names)
     if steps is None:
-        lead = "Only these centres were released; there is no transcript that could tell more."
-        return section("picture", "The centres", lead, table)
-    lead = _LEADS.get(steps["method"], _LEADS["other"])
-    if steps["gain"] is not None:
-        moved, ratio = steps["gain"]["moved_words"], steps["gain"]["ratio"]
-        lead += f" Inference from all rounds moved the centres by {moved} of the bounds' diagonal on average"
-        lowered = f" and lowered the spread inside the clusters of the inferred data by {share(1 - ratio)}."
-        lead += lowered if ratio < 0.995 else "."
+        lead = "Only these centres were released. There is no transcript that could tell more, and no interval."
+        return section("sure", "The centres", lead, table)
     density = element("canvas", id="map-density", aria_hidden="true")
-    marks = element("svg", id="map-marks", aria_hidden="true", focusable="false")
-    stage = element("div", density, marks, id="map", class_="stage", role="img", aria_labelledby="map-status")
-    status = element("p", _NO_SCRIPT, id="map-status", class_="status", aria_live="polite")
+    stage = element("div", density, still(steps), id="map", class_="stage", role="img", aria_labelledby="map-status")
+    status = element("p", f"{steps['result']} {_NO_SCRIPT}", id="map-status", class_="status", aria_live="polite")
     has_before = any(step["before"] is not None for step in (steps, *steps["steps"]))
     sure, after = steps["interval"], "" if steps["method"] == "none" else " after inference"
     keys = {
@@ -304,14 +300,40 @@ def html(at: Json, steps: Json | None) -> Markup:
         "density": "inferred density",
     }
     marked = legend([(element("span", class_=f"key {kind}"), words) for kind, words in keys.items() if words])
-    parts = stage, _slider(steps), status, _options(steps, has_before), element("figcaption", marked)
+    controls = _slider(steps), status, _options(steps, has_before), element("figcaption", marked)
+    wide = " single" if len(steps["columns"]) == 1 else ""
     return section(
-        "picture",
-        "How the centres came about",
-        lead,
-        element("figure", *parts, class_="map"),
-        folded("The centres as a table", table, opened=len(at["rows"]) <= 10),
+        "sure",
+        "How sure are the centres?",
+        _sure_words(at["level"], steps["method"]),
+        element("p", _moved_words(steps), class_="soft"),
+        element("figure", stage, element("div", *controls), class_=f"map{wide}"),
+        folded("The centres as a table", table, opened=len(at["rows"]) <= _MOST_OPEN),
     )
+
+
+def _sure_words(level: float | None, method: str) -> str:
+    if level is not None:
+        return (
+            "Noise moves every centre a little. The lines through each centre are "
+            f"{share(level)} intervals: about {share(level)} of such intervals contain the centre that k-means without "
+            "noise would have found."
+        )
+    if method == "none":
+        return "This is the algorithm's own answer, without inference: no intervals can be given for it."
+    return "No intervals were computed for this page, so it does not say how far noise may have moved the centres."
+
+
+def _moved_words(steps: Json) -> str:
+    words = [_STEPS.get(steps["method"], _STEPS["other"])]
+    if steps["gain"] is not None:
+        moved, ratio = steps["gain"]["moved_words"], steps["gain"]["ratio"]
+        words.append(f"Inference from all rounds moved the centres by {moved} of the bounds' diagonal on average")
+        lowered = f" and lowered the spread inside the clusters of the inferred data by {share(1 - ratio)}."
+        words[-1] += lowered if ratio < 0.995 else "."
+    if len(steps["columns"]) > 1:
+        words.append("Along both axes the declared ranges are equally long, or one unit is if both have the same unit.")
+    return " ".join(words)
 
 
 def _slider(steps: Json) -> Markup:
@@ -328,7 +350,7 @@ def _slider(steps: Json) -> Markup:
 
 
 def _options(steps: Json, has_before: bool) -> Markup:
-    columns = list(enumerate(steps["columns"]))
+    columns = [(j, axis_name(steps, j)) for j in range(len(steps["columns"]))]
     clusters = [("", "all clusters"), *enumerate(f"cluster {k}" for k in steps["labels"])]
     lists: list[tuple[str, str, Sequence[tuple[object, str]], object]]  # name, label, choices, and what is chosen
     lists = [("map-behind", "Behind", _BEHIND, "density"), ("map-follow", "Follow", clusters, "")]

@@ -12,6 +12,7 @@ from recoup.privacy.statement import CSV_MEANING, NOT_PRIVATE, REPLACED, Privacy
 from recoup.queries.base import asked_by
 from recoup.report.html import (
     Markup,
+    appended,
     band,
     counted,
     element,
@@ -115,13 +116,13 @@ def _words(privacy: Mapping[str, Any], epsilon: float, delta: float, clusters: b
     who, them = (f"any {unit}", "it") if one else (f"all {unit}", "them")
     present = f"{who} {'was' if one else 'were'} in the table"
     right = round(100 * best_guess(epsilon, delta))
-    limit = f"where both are equally likely beforehand, a guess is right at most {right} times in 100."
+    limit = f"if both are equally likely beforehand, a guess is right at most {right} times in 100."
     if privacy["neighbours"] == REPLACED:
         change = f"With either value of {them}"
-        first = f"Seeing all of this, nobody can tell for sure which of two values {who} had: {limit}"
+        first = f"Nobody who sees this page can tell for sure which of two values {who} had: {limit}"
     else:
         change = f"With {them} or without {them}"
-        first = f"Seeing all of this, nobody can tell for sure whether {present}: {limit}"
+        first = f"Nobody who sees this page can tell for sure whether {present}: {limit}"
         if right == 100:
             first = f"At this epsilon the promise is weak: a guess whether {present} could be right nearly every time."
     factor = f"{exp(epsilon):.3g}" if epsilon < 50 else f"e^{epsilon:g}"
@@ -130,8 +131,8 @@ def _words(privacy: Mapping[str, Any], epsilon: float, delta: float, clusters: b
     second += f", plus {delta:g}." if delta else "."
     everything = "the clusters, the pictures and the intervals" if clusters else "the answer and how well it fits"
     third = (
-        f"This holds whatever else is known, and for everything here: the inferred data, {everything} were computed "
-        "from the noisy answers alone, so they cost nothing further."
+        f"This holds whatever else somebody knows, and for everything here: the inferred data, {everything} were "
+        "computed from the noisy answers alone, so they cost no more privacy."
     )
     opening = _OPENINGS.get(privacy["noise"])
     return [first if opening is None else f"{opening}{first[0].lower()}{first[1:]}", second, third]
@@ -144,9 +145,9 @@ def _numbers(
     mechanisms = [_MECHANISMS.get(name, name) for name in str(privacy["mechanism"]).split(" and ")]
     whose = "of this release" if n_releases == 1 else f"of {n_releases} releases together, which this was made from"
     priced = f"of epsilon, by OpenDP's own privacy map{', lost rounds included' * (lost > 0)}"
-    neighbours = "add or remove", "two tables are neighbours if one is the other with a unit more"
+    neighbours = "add or remove", "two tables are neighbours if one is the other plus one unit"
     if privacy["neighbours"] == REPLACED:
-        neighbours = "replace", "two tables are neighbours if one unit has other values in them"
+        neighbours = "replace", "two tables are neighbours if they differ in the values of one unit"
     rows = [
         ("epsilon", figure(epsilon, 6), f"the privacy budget {whose}; smaller promises more"),
         ("delta", f"{delta:g}", "0: nothing is added" if delta == 0 else "is added to the probability of any event"),
@@ -266,7 +267,7 @@ def budget_content(
 def budget_html(budget: Json) -> Markup:
     """What each round cost, on top of the rounds before it."""
     unit = budget["measure"]
-    lost = f"What was charged and lost in an interruption counts as spent: {unit} {figure(budget['lost'])}."
+    lost = f"What was charged and then lost in an interruption counts as spent: {unit} {figure(budget['lost'])}."
     names = dict.fromkeys(["counts", "sums", *(part["name"] for row in budget["rounds"] for part in row["parts"])])
     others = ", ".join(name for name in names if name != "counts")
     keys = {"counts": "counts", "sums": others, "before": "spent in earlier rounds"}
@@ -277,12 +278,16 @@ def budget_html(budget: Json) -> Markup:
             marks.append(band("counts" if part["name"] == "counts" else "sums", before, before + part["share"]))
             before += part["share"]
         split = ", ".join(f"{part['name']} {figure(part['price'])}" for part in entry["parts"])
-        noise = "" if entry["count_noise"] is None else f"; noise of a count ±{figure(entry['count_noise'], 2)}"
+        noise = (
+            ""
+            if entry["count_noise"] is None
+            else f"; each count has noise of about ±{figure(entry['count_noise'], 2)}"
+        )
         price = f"{unit} {figure(entry['price'])}"
         rows.append(scale_row(f"Round {entry['round']}", entry["words"], price, marks, f"{split}{noise}"))
-    return section(
+    return appended(
         "budget",
-        "Where the budget went",
+        "Rounds and budget",
         _lead(budget),
         element("p", lost, class_="note") if budget["lost"] > 0 else None,
         tracks([(band(kind, 0.0, 1.0), text) for kind, text in keys.items()]),

@@ -26,18 +26,32 @@
     return { x, y, step: Number(slider.value), behind: by("map-behind").value, follow: by("map-follow").value };
   }
 
-  // The visible part of the bounds, as fractions of them.
-  function visible(column) {
-    if (!checked("map-zoom")) return [0, 1];
-    return data.view[column].map((v) => placeOf(column, v));
+  // The visible part of the bounds, as fractions of them: the same part of both, or the picture would be out of shape.
+  function visible(columns) {
+    if (!checked("map-zoom")) return columns.map(() => [0, 1]);
+    const views = columns.map((column) => data.view[column].map((v) => placeOf(column, v)));
+    const part = Math.max(...views.map(([start, stop]) => stop - start));
+    return views.map(([start, stop]) => {
+      const from = Math.min(Math.max(0, (start + stop - part) / 2), 1 - part);
+      return [from, from + part];
+    });
+  }
+
+  // Width by height of the frame: that of the bounds where both columns have one unit, else a square.
+  function shape(x, y) {
+    const unit = data.units[x];
+    if (unit === null || unit === "share" || unit !== data.units[y] || data.scale[x] || data.scale[y]) return 1;
+    return Math.min(2, Math.max(0.5, (data.high[x] - data.low[x]) / (data.high[y] - data.low[y])));
   }
 
   function layout(state) {
-    const width = stage.clientWidth, height = stage.clientHeight;
+    const width = stage.clientWidth;
     const left = d === 1 ? 14 : width < 520 ? 52 : 68;
-    const box = { left, top: 12, width: Math.max(40, width - left - 14), height: Math.max(40, height - 12 - 46) };
-    const [x0, x1] = visible(state.x);
-    const [y0, y1] = state.y === null ? [0, 1] : visible(state.y);
+    const wide = Math.max(40, width - left - 14);
+    const box = { left, top: 12, width: wide, height: wide / (d === 1 ? 2.4 : shape(state.x, state.y)) };
+    const height = box.height + 12 + 46;
+    stage.style.aspectRatio = `${width} / ${height}`; // so that canvas and marks shrink together on paper
+    const [[x0, x1], [y0, y1] = [0, 1]] = visible(state.y === null ? [state.x] : [state.x, state.y]);
     return {
       width, height, box, view: [x0, x1, y0, y1],
       px: (u) => box.left + box.width * (u - x0) / (x1 - x0),
@@ -54,10 +68,10 @@
     pen.beginPath();
     pen.rect(plan.box.left, plan.box.top, plan.box.width, plan.box.height);
     pen.clip();
-    const style = getComputedStyle(document.documentElement);
+    const style = getComputedStyle(canvas), numbers = (colour) => colour.match(/[\d.]+/g).slice(0, 3).join();
     const step = steps[state.step];
-    if (state.behind === "density") drawDensity(pen, state, plan, points(step.density), style.getPropertyValue("--density"));
-    if (state.behind === "answer") drawAnswer(pen, state, plan, step.asked, style.getPropertyValue("--answer"));
+    if (state.behind === "density") drawDensity(pen, state, plan, points(step.density), numbers(style.color));
+    if (state.behind === "answer") drawAnswer(pen, state, plan, step.asked, numbers(style.caretColor));
   }
 
   function drawDensity(pen, state, plan, found, colour) {
@@ -140,12 +154,17 @@
       svg.append(node("text", { x: end ? plan.width - 2 : x, y: box.top + box.height + 18, "text-anchor": end ? "end" : "middle" }, text));
     });
     const name = { class: "axis-name", x: box.left + box.width, y: box.top + box.height + 38, "text-anchor": "end" };
-    svg.append(node("text", name, `${data.columns[state.x]} \u2192`));
+    svg.append(node("text", name, `${axisName(state.x)} \u2192`));
     if (state.y === null) return;
     axis(state.y, view[2], view[3], Math.max(2, Math.round(box.height / 60)), (value, at, text) => {
       svg.append(node("text", { x: box.left - 8, y: plan.py(at) + 4, "text-anchor": "end" }, text));
     });
-    svg.append(node("text", { class: "axis-name", x: box.left + 8, y: box.top + 18 }, `\u2191 ${data.columns[state.y]}`));
+    svg.append(node("text", { class: "axis-name", x: box.left + 8, y: box.top + 18 }, `\u2191 ${axisName(state.y)}`));
+  }
+
+  function axisName(column) {
+    const unit = data.units[column];
+    return unit === null || unit === "share" ? data.columns[column] : `${data.columns[column]} (${unit})`;
   }
 
   function axis(column, from, to, wanted, put) {
@@ -283,7 +302,8 @@
       const width = data.high[j] - data.low[j];
       return `${name} ${inUnits(valueAt(j, values[k * d + j]), width)}`;
     });
-    return `Cluster ${data.labels[k]}: ${parts.join(", ")}${d > 8 ? ", ..." : ""}`;
+    const name = RecoupNames.of(data.labels[k]);
+    return `Cluster ${data.labels[k]}${name && ` (${name})`}: ${parts.join(", ")}${d > 8 ? ", ..." : ""}`;
   }
 
   function words(state) {
@@ -372,6 +392,18 @@
     by(other).addEventListener("change", () => { before = by(id).value; });
   }
   document.addEventListener("recoup-theme", () => show(false));
+  function nameChoices() {
+    data.labels.forEach((label, k) => {
+      const name = RecoupNames.of(label);
+      by("map-follow").options[k + 1].textContent = `cluster ${label}${name && `: ${name}`}`;
+    });
+  }
+  document.addEventListener("recoup-names", () => { nameChoices(); show(false); });
+  // Paper is white, whatever the screen is.
+  const onPaper = (scheme) => () => { canvas.style.colorScheme = scheme; show(false); };
+  window.addEventListener("beforeprint", onPaper("light"));
+  window.addEventListener("afterprint", onPaper(""));
+  nameChoices();
   window.addEventListener("resize", () => show(false));
   show(false);
 })();
