@@ -308,7 +308,7 @@ def test_withheld_intervals_are_null_with_a_reason_and_not_drawn():
     assert [(one["cluster"], one["column"]) for one in found["withheld"]] == names
     page = Page(render(content))
     reason = "the released counts cannot be told from those of an empty table"
-    assert f"Withheld intervals. Clusters 0, 1 and 2, all columns: {reason}." in page.words
+    assert f"Intervals that are not given (withheld). Clusters 0, 1 and 2, all columns: {reason}." in page.words
     assert "(withheld)" in page.words
     assert page.data["interval"]["low"] == page.data["interval"]["high"] == page.data["after"]
     # What no interval bears out is not told to colleagues.
@@ -409,6 +409,7 @@ def test_many_clusters_and_columns_stay_within_the_size(monkeypatch):
     whole = model_content(wide.privacy, centers, algorithm="x") | {
         "map": content,
         "profiles": clusters.content(result),
+        "centers": clusters.centers_content(result),
         "fit": fit_of(result),
     }
     text = render(whole)

@@ -131,7 +131,7 @@ def test_an_answer_of_any_shape_is_a_table(shape, delta):
     np.testing.assert_array_equal([row["values"] for row in table["rows"]], flat[:, :80])
     own = recoup.refit(transcript).reshape(flat.shape)
     np.testing.assert_array_equal([row["before"] for row in table["rows"]], own[:, :80])
-    for title in ("The answer", "What is promised", "Where the budget went", "Does the inferred data explain", "repro"):
+    for title in ("The answer", "What is promised", "Rounds and budget", "Does the inferred data explain", "repro"):
         assert title in page.words
     for gone in ("cluster", "Picture", "How many"):
         assert gone.lower() not in page.words.lower()

@@ -153,7 +153,7 @@ def test_names_of_a_text():
     assert names_of_text("1=Commuters, 2 = Two = three") == {1: "Commuters", 2: "Two = three"}
     assert names_of_text('{"0": "Old, and alone"}') == {0: "Old, and alone"}
     for wrong in ("Commuters", "a=b", "1", "{", '{"x": "y"}', "1=a,1=b", '{"1": "a", "1": "b"}', '{"1": {"a": "b"}}'):
-        with pytest.raises(ParameterError, match="names"):
+        with pytest.raises(ParameterError, match="name"):
             checked_names(names_of_text(wrong), 3)
 
 

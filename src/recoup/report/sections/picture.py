@@ -339,7 +339,9 @@ def _moved_words(steps: Json) -> str:
 def _slider(steps: Json) -> Markup:
     names = [*(str(step["round"]) for step in steps["steps"]), "result"]
     last = len(names) - 1
-    ticks = [element("span", name, style=f"left:{100 * i / last:.2f}%") for i, name in enumerate(names)]
+    every = 1 + last // 9  # numbers that stand close together cannot be read, nor beside the last word
+    shown = [i for i in range(last + 1) if i == last or (i % every == 0 and (i < last - 1 or last < 6))]
+    ticks = [element("span", names[i], style=f"left:{100 * i / last:.2f}%") for i in shown]
     parts = [
         element("span", "Round", class_="visually-hidden"),
         element("input", id="map-step", type="range", min=0, max=last, step=1, value=last),
