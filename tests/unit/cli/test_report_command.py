@@ -46,7 +46,17 @@ def one_line(answer):
 
 def test_help_says_what_it_takes():
     text = run("report", "--help").stdout
-    for word in ("--method", "--inferred", "--level", "--no-intervals", "--title", "--seed", "--json", "--output"):
+    for word in (
+        "--method",
+        "--inferred",
+        "--level",
+        "--no-intervals",
+        "--title",
+        "--names",
+        "--seed",
+        "--json",
+        "--output",
+    ):
         assert word in text
 
 
@@ -59,6 +69,19 @@ def test_a_page_from_the_file_alone(saved, tmp_path):
     assert "NOT PRIVATE" in Page(text).words
     assert "NOT PRIVATE" in answer.stdout
     assert f"Open {tmp_path / 'new' / 'page.html'}." in answer.stderr
+
+
+def test_clusters_are_named(saved, tmp_path):
+    page, quick = tmp_path / "page.html", ("--no-intervals", "--method", "none")
+    answer = run("report", saved, "-o", page, *quick, "--names", "0=Early <birds>,1=Owls")
+    assert answer.exit_code == 0, answer.output
+    for words in ("Cluster 0 Early <birds>", "Cluster 1 Owls"):
+        assert words in Page(page.read_text()).words
+    assert "0: Early" in answer.stdout
+    page.unlink()
+    assert "no cluster 2" in one_line(run("report", saved, "-o", page, *quick, "--names", "2=x"))
+    assert "not of the form" in one_line(run("report", saved, "-o", page, *quick, "--names", "Owls"))
+    assert not page.exists()
 
 
 def test_another_process_writes_the_same_bytes(saved, tmp_path):

@@ -103,7 +103,7 @@ def test_the_heat_map_of_data_that_is_known():
     rows = re.findall(r"<tr>(.*?)</tr>", html)
     assert [Page(f"<p>{row}</p>").words for row in rows[:2]] == ["cluster of records a b", "all records 100% 3.50 5.00"]
     assert "2.00 ▼ , lower" in Page(f"<p>{rows[2]}</p>").words
-    assert "Cluster 0 High 25% 8.00 ▲▲ , much higher 5.00" in Page(f"<p>{rows[3]}</p>").words
+    assert "0 High 25% 8.00 ▲▲ , much higher 5.00" in Page(f"<p>{rows[3]}</p>").words
     assert 'class="near"' in rows[2]
     assert "not checked against the noise" in html
 

@@ -70,8 +70,8 @@ def _table(
     body = [h.element("tr", h.element("th", f"all {counted}", scope="row"), h.element("td", "100%"), cells)]
     for cluster in profiles["clusters"]:
         label = cluster["label"]
-        number = h.element("span", label, class_="badge"), h.element("span", "Cluster", class_="visually-hidden")
-        link = h.element("a", number[1], " ", number[0], href=f"#cluster-{label}")
+        badge = h.element("span", label, class_="badge")
+        link = h.element("a", badge, href=f"#cluster-{label}", aria_label=f"Cluster {label}")
         doubt = h.element("small", "may be noise") if cluster["doubtful"] else None
         head = h.element("th", link, " ", h.given_name(label, names), doubt, scope="row")
         share = h.element("td", h.share(cluster["share"]), class_="number")
