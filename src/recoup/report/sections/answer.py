@@ -204,12 +204,12 @@ def content(transcript: Transcript, answer: Array | None, inferred: InferredData
         return None
     named = named_answer(transcript, answer, inferred)
     before: list[Any] = [None] * len(named.rows)
-    lead = "As released, without inference."
+    lead = "This is the answer as it was released, without inference."
     if inferred is not None:
         own = np.asarray(refit(transcript, None, random_state=seed), dtype=np.float64)
         if own.shape == np.shape(answer):
             before = own.reshape(named.values.shape)[:, :_MOST_ANSWER_COLUMNS].tolist()
-        lead = " ".join(["Of the algorithm without noise, on the inferred data.", *warnings_of(transcript)])
+        lead = " ".join(["What the algorithm gives without noise, on the inferred data.", *warnings_of(transcript)])
     shown = named.values[:_MOST_ANSWER_ROWS, :_MOST_ANSWER_COLUMNS]
     (n_rows, n_columns), (all_rows, all_columns) = shown.shape, named.values.shape
     cut = f"Shown are {n_rows} of {all_rows} rows, and {n_columns} of {all_columns} columns."

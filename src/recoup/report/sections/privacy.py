@@ -173,13 +173,15 @@ def _not_covered(
     claimed, unit = privacy["noise"] == "unverified", str(privacy["unit"]).removesuffix(" of one person")
     claim = "Noise, clipping and budget were somebody else's. If they are not what was stated, nothing here shows it."
     up_to_delta = (
-        "Every event may be more likely by delta than the factor above allows. A delta of 1 / N would allow to publish "
-        "a record drawn at random: it should be far below."
+        "Every event may be more likely than the factor above allows, by up to delta. A delta of 1 / N would still "
+        "allow somebody to publish one record drawn at random, so it should be far smaller."
     )
     if not claimed:
-        up_to_delta += " Noise of this kind does nothing like it: what is possible with one table is possible with all."
+        up_to_delta += (
+            " This kind of noise never does that: every answer that is possible with one table is possible with all."
+        )
     typed = "It is public as it was typed, like column names and titles."
-    declared = "The bounds below" if found is None else "Those bounds below that no release found"
+    declared = "The bounds below" if found is None else "The bounds below that no release found"
     gaps = {
         "The claim itself": claim if claimed else "",
         "Bounds taken from the data": f"{declared} were declared as public knowledge. If they were computed from the "
@@ -187,12 +189,12 @@ def _not_covered(
         "Other releases": "Every further release from the same records adds its own epsilon. Only a shared ledger adds "
         "them up; what was published outside it is not counted here.",
         **_more_than_one(unit, delta),
-        "Exact helpers": "Labels from predict, distances from transform and values of score are exact functions of the "
-        "records that they are given. They are for local use and are not on this page.",
+        "Exact helpers": "Labels from predict, distances from transform and values of score are computed exactly from "
+        "the records that they are given. They are for local use and are not on this page.",
         "Time and machines": "How long a run took, how much memory it used, and who may read the table or the machine "
         "are not hidden.",
-        "What is true of many": "A conclusion about a group can be drawn about its members, whether they are in the "
-        "table or not.",
+        "What is true of many": "What is learned about a group may apply to its members, whether they are in the table "
+        "or not.",
         "The declared number of records": "" if n_records is None else typed,
         "Up to delta": up_to_delta if delta else "",
     }
@@ -203,8 +205,8 @@ def _more_than_one(unit: str, delta: float) -> dict[str, str]:
     """What becomes of those who hold more than a unit."""
     if unit.startswith("one person"):
         return {
-            "People under two names": "Whose a record is, is what the table's identifiers say, as they are written: "
-            "somebody with two of them counts as two, each protected alone."
+            "People under two names": "The table's identifiers decide who a record belongs to, exactly as they are "
+            "written: somebody with two identifiers counts as two persons, each protected separately."
         }
     more = ", and the delta is 1 + e^epsilon times as large" if delta else ""
     text = "The limit is declared and not enforced. Somebody with twice as many is protected with twice the epsilon"
