@@ -80,7 +80,7 @@ def html(page: Json) -> Markup:
         ("How far to trust it", _trust_html(said["trust"], page["verdict"])),
         ("What was promised", promised),
     ]
-    lead = _LEADS[numbers["noise"]].format(some="" if privacy["n_releases"] == 1 else ", some of them answers")
+    lead = _LEADS[numbers["noise"]].format(some="" if privacy["n_releases"] == 1 else ", among them some")
     parts = terms(three, class_="in-short"), terms(tiles, class_="tiles small"), element("p", lead, class_="soft")
     return heading("Recoup report", page["title"], None, *parts, banner=banner)
 
