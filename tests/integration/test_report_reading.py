@@ -34,7 +34,15 @@ def doubtful(tmp_path_factory) -> Path:
 def large(tmp_path_factory) -> Path:
     """Twenty clusters in ten columns."""
     columns = tuple(f"a column, number {j}" for j in range(10))
-    terms = {"d": 10, "k": 20, "n": 20_000, "columns": columns, "epsilon": 8.0, "intervals": False}
+    terms = {
+        "d": 10,
+        "k": 20,
+        "n": 20_000,
+        "columns": columns,
+        "epsilon": 8.0,
+        "intervals": False,
+        "noise": "simulated",
+    }
     return written(tmp_path_factory.mktemp("large"), **terms)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from recoup.report.html import Markup, count, counted, element, folded, heading, share, terms
 from recoup.report.sections import Json
 
-_MOST_REASONS = 12  # more would push the result off the first screen
+_MOST_REASONS = 4  # more are folded away, or they would push the result off the first screen
 _LEADS = {
     "secure": "Everything on this page was computed from noisy answers alone, never from the records themselves.",
     "unverified": "Everything on this page was computed from noisy answers{some} that were made elsewhere, never from "
@@ -93,9 +93,9 @@ def _trust_html(sentence: str, judged: Json | None) -> Markup:
     more = folded("What else was seen", element("ul", notes)) if notes else None
     if judged["status"] == "good":
         return element("div", element("p", sentence, " ", judged["rests_on"]), more, class_="callout verdict")
-    sentences = [reason["sentence"] for reason in judged["reasons"]]
-    if len(sentences) > _MOST_REASONS:
-        sentences[_MOST_REASONS:] = [f"and {len(sentences) - _MOST_REASONS} more"]
-    reasons = element("ul", [element("li", sentence) for sentence in sentences])
-    parts = element("strong", sentence), reasons, element("p", judged["rests_on"]), more
+    reasons = [element("li", reason["sentence"]) for reason in judged["reasons"]]
+    rest = reasons[_MOST_REASONS:]
+    others = folded(f"and {len(rest)} more", element("ul", rest)) if rest else None
+    first = element("ul", reasons[:_MOST_REASONS])
+    parts = element("strong", sentence), first, others, element("p", judged["rests_on"]), more
     return element("div", *parts, class_="callout verdict doubtful", role="alert")
