@@ -10,10 +10,10 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from math import floor, isfinite, log10
+from math import isfinite
 from typing import TYPE_CHECKING, Any, TextIO
 
-from recoup.report.html import figure
+from recoup.report.html import PARTS, figure, settled
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from recoup.inference.verdict import Verdict
     from recoup.mixed import Part
 
-_PARTS = 200  # of the range of a column: what is smaller is not shown where nothing else says how sure a number is
 _ALL_MISSING = 0.995  # the share of a cluster from which on its number is that of nobody
 _UNLIMITED = 100_000  # characters
 _OPTION_OR_WORD = re.compile(r"(?:-\S+ )?(?:'[^']*'|[^-\s]\S*)|\S+")  # of a command: an option stays with its value
@@ -73,18 +72,6 @@ def wrapped(text: str, width: int | None) -> str:
 
 
 # ---- numbers: one rule for all that is shown; files and JSON have all digits ----
-def settled(value: float, noise: float) -> str:
-    """A value without the digits that a change by `noise` would change.
-
-    >>> settled(24.0864, 0.3), settled(1979.4, 33.0), settled(-0.04, 0.5)
-    ('24.1', '1,980', '0.0')
-    """
-    if not isfinite(value) or not isfinite(noise) or noise <= 0:
-        return figure(value, 4).replace("\N{MINUS SIGN}", "-")
-    place = -floor(log10(noise))
-    return f"{round(value, place) + 0.0:,.{max(0, place)}f}"
-
-
 def numbers(values: Iterable[float | None]) -> list[str]:
     """Numbers that nothing is known of as cells of a table, four digits each; a dash where there is none."""
     return ["-" if v is None else figure(v, 4).replace("\N{MINUS SIGN}", "-") for v in values]
@@ -246,7 +233,7 @@ def _with_ends(values: Array, ends: tuple[Array, Array] | None, noises: Sequence
 def _noise_of_range(domain: Domain, column: int, value: float) -> float:
     """What counts as a small change of a value where only the bounds and the scale of its column are known."""
     place = float(domain.on_scale([value], column)[0])
-    low, high = domain.off_scale([max(place - 0.5 / _PARTS, 0.0), min(place + 0.5 / _PARTS, 1.0)], column)
+    low, high = domain.off_scale([max(place - 0.5 / PARTS, 0.0), min(place + 0.5 / PARTS, 1.0)], column)
     return float(high - low)
 
 

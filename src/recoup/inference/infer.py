@@ -114,7 +114,8 @@ def infer(
         raw=raw,
     )
     inferred = _dataset(evidence, method, METHODS[method](evidence, rng, asked))
-    told(end_told, 1, 1)
+    if inferred.diagnostics is None or not inferred.diagnostics.interrupted:
+        told(end_told, 1, 1)
     if warn and inferred.verdict is not None:
         warn_of(inferred.verdict, stacklevel=3)
     return inferred

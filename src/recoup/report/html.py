@@ -211,7 +211,10 @@ def line_chart(
     return element("div", *parts, class_="chart", role="img", aria_label=label)
 
 
-# ---- numbers for readers: as many digits as matter where they stand, never more ----
+# ---- numbers for readers: as many digits as matter where they stand, never more; the terminal has the same rules ----
+PARTS = 200  # of the range of a column: what is smaller is not shown where nothing else says how sure a number is
+
+
 def in_units(value: float, span: float, unit: str | Sequence[str] | None = None) -> str:
     """A value of a column, with the digits that matter between bounds of this width, and its unit; shares in percent.
 
@@ -230,13 +233,33 @@ def in_units(value: float, span: float, unit: str | Sequence[str] | None = None)
         return "none"
     if not 1e-4 <= span <= 1e13:
         return _signed(f"{value:.4g}")
-    text = f"{value:,.{max(0, ceil(3 - log10(span)))}f}"
+    # Never more than the digits behind the point: a scale may be of more decades than one.
+    text = f"{value:,.{max(0, ceil(log10(PARTS / span)))}f}"
     return _signed(text if float(text.replace(",", "")) else text.lstrip("-"))
 
 
-def count(value: float) -> str:
-    """A number of records."""
-    return f"{max(0, round(value)):,}"
+def settled(value: float, noise: float) -> str:
+    """A value without the digits that a change by `noise` would change.
+
+    >>> settled(24.0864, 0.3), settled(1979.4, 33.0), settled(-0.04, 0.5)
+    ('24.1', '1,980', '0.0')
+    """
+    if not isfinite(value) or not isfinite(noise) or noise <= 0:
+        return figure(value, 4).replace("\N{MINUS SIGN}", "-")
+    place = -floor(log10(noise))
+    return f"{round(value, place) + 0.0:,.{max(0, place)}f}"
+
+
+def count(value: float, low: float | None = None, high: float | None = None) -> str:
+    """A number of records, of which three digits count, or as many as an interval settles; with that, if there is one.
+
+    >>> count(6067.2), count(41.7), count(2089.0, 1786.0, 2392.0)
+    ('6,070', '42', '2,100 (1,800 to 2,400)')
+    """
+    value = max(0.0, value)
+    if low is None or high is None or high <= low:
+        return settled(value, max(1.0, 10.0 ** (floor(log10(max(value, 1.0))) - 2)))
+    return "{} ({} to {})".format(*(settled(end, max(1.0, (high - low) / 2.0)) for end in (value, low, high)))
 
 
 def share(part: float) -> str:

@@ -27,8 +27,9 @@ from rich.cells import cell_len
 
 from recoup import Ledger
 from recoup.cli.app import _installed, app
-from recoup.cli.tables import print_table, settled, wrapped
+from recoup.cli.tables import print_table, wrapped
 from recoup.demo import csv_of, people
+from recoup.report.html import settled
 
 WIDTH, UNLIMITED = 80, 1000
 BOUNDS = "age=17:90,hours=1:99"

@@ -38,6 +38,7 @@ def incomplete(
         recoup incomplete visits.csv --bounds schema.toml --person patient_id --epsilon 0.05
     """
     from recoup.incomplete import count_incomplete
+    from recoup.report.html import settled
 
     if output is not None:
         options.output_file(output, "transcript")
@@ -59,7 +60,7 @@ def incomplete(
     if not as_json:
         who, marked = "persons" if person is not None else "records", out.mark(counted.privacy)
         noisy = [("used", counted.used), ("left out", counted.left_out), ("error of either, 90%", counted.error)]
-        rows = [[f"{who} {what}", tables.settled(number, counted.error)] for what, number in noisy]
+        rows = [[f"{who} {what}", settled(number, counted.error)] for what, number in noisy]
         rows.append(["share left out", f"{counted.share:.1%}"])
         tables.print_table(marked or "Noisy counts", ["", "number"], rows)
     out.say(out.privacy_sentence(counted.privacy))

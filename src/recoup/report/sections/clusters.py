@@ -156,8 +156,7 @@ def _brief(cluster: Json, traits: list[str], n_clusters: int) -> str:
 
 def size_words(cluster: Json) -> str:
     """The size of a cluster with its interval."""
-    size, low, high = (cluster[name] for name in ("size", "size_low", "size_high"))
-    return h.count(size) if low is None else f"{h.count(size)} ({h.count(low)} to {h.count(high)})"
+    return h.count(*(cluster[name] for name in ("size", "size_low", "size_high")))
 
 
 def html(profiles: Json, names: Mapping[str, str]) -> h.Markup:
@@ -243,8 +242,9 @@ def centers_content(result: Result) -> Json:
     for k in np.sort(result.shown_clusters):
         low, high = zip(*(result.interval(k, j) for j in columns), strict=True)
         ends = {"low": None, "high": None} if sure is None else {"low": list(low), "high": list(high)}
-        values, size = result.centers[k, columns].tolist(), float(result.sizes[k])
-        rows.append({"label": int(k), "values": values, **ends, "size": size})
+        values, size = result.centers[k, columns].tolist(), [float(result.sizes[k]), *result.interval(int(k))]
+        sizes = dict(zip(("size", "size_low", "size_high"), size, strict=True))
+        rows.append({"label": int(k), "values": values, **ends, **sizes})
     withheld = [
         {"cluster": k, "column": None if j is None else result.columns[j], "reason": reason}
         for k, j, reason in (() if sure is None else sure.withheld)
@@ -284,7 +284,7 @@ def centers_html(centers: Json, names: Mapping[str, str]) -> h.Markup:
             ends = f"{h.in_units(row['low'][j], span, shares[j])} to {h.in_units(row['high'][j], span, shares[j])}"
         return text, " ", h.element("small", f"({ends})")
 
-    sizes = [[] if row["size"] is None else [h.count(row["size"])] for row in centers["rows"]]
+    sizes = [[] if row["size"] is None else [size_words(row)] for row in centers["rows"]]
     header = ["cluster", *([centers["counted"]] if any(sizes) else []), *columns]
     rows = [
         [
