@@ -105,8 +105,8 @@ def picture_of(compared: WithoutPrivacy, domain: Domain) -> Any:
     upward = (domain.low[pair[1]], domain.high[pair[1]]) if second else (-1.0, 1.0)
     shown: dict[str, Any] = {"columns": column_names(domain), "pair": pair}
     extent = (domain.low[first], domain.high[first], *upward)
-    plots.plot_density(ax, domain.from_unit(compared.records), pair=pair, extent=extent)
-    plots.plot_centers(ax, compared.exact_centers, kind="exact", label="k-means without privacy", **shown)
-    plots.plot_centers(ax, compared.private_centers, kind="private", label="private", **shown)
+    plots.plot_density(domain.from_unit(compared.records), ax, pair=pair, extent=extent)
+    plots.plot_centers(compared.exact_centers, ax, kind="exact", label="k-means without privacy", **shown)
+    plots.plot_centers(compared.private_centers, ax, kind="private", label="private", **shown)
     ax.set_title("NOT PRIVATE: shows records, must not be published", color=plots.RED, fontsize=11, fontweight="bold")
     return plots.legend_below(ax, 2).figure

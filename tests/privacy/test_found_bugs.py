@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import recoup
-from recoup._files import exclusive
+from recoup._files import checksum_of, exclusive
 from recoup.algorithms.kmeans.adaptive import AdaptiveKMeans
 from recoup.curator.source import open_source
 from recoup.errors import BudgetError, DataError, FileInUseError, ParameterError, TranscriptFormatError
@@ -20,7 +20,7 @@ from recoup.privacy.mechanism import Laplace
 from recoup.queries.cells import VoronoiQuery
 from recoup.queries.counts import GridQuery
 from recoup.transcript.context import Context, Request
-from recoup.transcript.transcript import Transcript, _checksum
+from recoup.transcript.transcript import Transcript
 from recoup_lab.audit.attacks.updates import counts_around_an_update
 
 
@@ -196,7 +196,7 @@ def test_a_share_that_does_not_cover_its_price_is_refused():
         value["rounds"][0]["share"] = share
         body = {name: item for name, item in value.items() if name != "checksum"}
         with pytest.raises(TranscriptFormatError, match="share"):
-            Transcript.from_json(body | {"checksum": _checksum(body)})
+            Transcript.from_json(body | {"checksum": checksum_of(body)})
 
 
 def test_the_smallest_budgets_end(monkeypatch):

@@ -148,14 +148,14 @@ def test_an_attempt_is_noticed_even_where_its_error_is_swallowed(tmp_path, attem
 def test_an_attempt_inside_a_command_is_noticed(folder):
     planted = (
         "import socket, recoup.privacy.ledger\n"
-        "entries = recoup.privacy.ledger.Ledger.entries\n"
+        "releases = recoup.privacy.ledger.Ledger.releases\n"
         "def calls_home(self):\n"
         "    try:\n"
         "        socket.create_connection(('192.0.2.1', 9), timeout=1)\n"
         "    except OSError:\n"
         "        pass\n"
-        "    return entries(self)\n"
-        "recoup.privacy.ledger.Ledger.entries = calls_home\n"
+        "    return releases(self)\n"
+        "recoup.privacy.ledger.Ledger.releases = calls_home\n"
     )
     commands = ["ledger create budget.db --epsilon 5", "ledger show budget.db"]
     ran = guarded(planted + run_all(commands), "python", folder)

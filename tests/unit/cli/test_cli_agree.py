@@ -161,7 +161,9 @@ def test_the_profile_says_so():
     assert facts["doubtful"] == doubts_of(transcript, centers, inferred).noise
     for cluster in facts["clusters"]:
         assert cluster["doubtful"] == (cluster["label"] in facts["doubtful"])
-        assert ("may be nothing but noise: its counts do not stand out" in cluster["sentence"]) == cluster["doubtful"]
+        assert ("may be nothing but noise: its counts are no larger than noise" in cluster["sentence"]) == cluster[
+            "doubtful"
+        ]
 
 
 def test_commands_name_doubtful_clusters(folder, monkeypatch):

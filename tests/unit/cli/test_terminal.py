@@ -13,6 +13,7 @@ import re
 import shutil
 import struct
 import sys
+import tempfile
 import termios
 import threading
 from collections.abc import Iterator
@@ -155,7 +156,14 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def both(prepared, tmp_path, monkeypatch, few_points):
+def short_folder():
+    """Errors name files by their whole path, which is one word: it must not be longer than a line."""
+    with tempfile.TemporaryDirectory(prefix="r") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def both(prepared, short_folder, monkeypatch, few_points):
     """Print in a terminal of 80 columns and in one of 1000, each in a copy of the same folder."""
     monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 3600.0)
     monkeypatch.setattr("recoup.demo.tables", lambda seed: (people(seed, 150),))
@@ -165,8 +173,8 @@ def both(prepared, tmp_path, monkeypatch, few_points):
     def check(arguments: tuple[str, ...]) -> list[str]:
         shown = {}
         for columns in (UNLIMITED, WIDTH):
-            shutil.copytree(prepared, tmp_path / f"{columns:04d}")  # names of the same length
-            monkeypatch.chdir(tmp_path / f"{columns:04d}")
+            shutil.copytree(prepared, short_folder / f"{columns:04d}")  # names of the same length
+            monkeypatch.chdir(short_folder / f"{columns:04d}")
             lines = printed(arguments, monkeypatch, columns)
             shown[columns] = lines, words(lines)
         lines, narrow = shown[WIDTH]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from recoup.cli import options, tables
 from recoup.cli import output as out
 from recoup.cli.settings import ConfigFile, read_columns
@@ -17,9 +15,7 @@ def incomplete(
     data: options.DataPath,
     epsilon: options.Epsilon,
     bounds: options.Bounds = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to keep the transcript.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, options.output(help="Where to keep the transcript.", show_default=False)] = None,
     delta: options.Delta = "0",
     ledger: options.LedgerPath = None,
     purpose: options.Purpose = "",
