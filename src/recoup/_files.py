@@ -29,7 +29,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     Guarantees: after an interruption at any point the path holds the old file or the new one, never a part; the file
     has the permissions that an ordinary new file would have.
     """
-    with _beside(Path(path), os.replace) as temporary:
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        raise IsADirectoryError(errno.EISDIR, "not an ordinary file", str(target))
+    # Of a link, the file that it points to: the link stays.
+    with _beside(Path(os.path.realpath(target)) if target.is_symlink() else target, os.replace) as temporary:
         yield temporary
 
 
@@ -154,8 +158,11 @@ def strict_json(path: str | os.PathLike[str], what: str) -> tuple[Any, str]:
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
-        return json.loads(text, object_pairs_hook=unique_names, parse_constant=no_constants), ""
-    except UnicodeDecodeError:
+        value = json.loads(text, object_pairs_hook=unique_names, parse_constant=no_constants)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")  # halves of characters could not be written again
+        return value, ""
+    except UnicodeError:
         return None, f"is not a text file, so not a {what}"
     except OSError as error:
         return None, f"cannot be read: {error.strerror}"

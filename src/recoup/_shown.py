@@ -54,9 +54,18 @@ class Shown:
         return html_of(self._card())
 
 
+def printable(text: str) -> str:
+    r"""Text that a terminal only shows: what would move its cursor or end a line is written as it is in Python.
+
+    >>> printable("a\x1b[2J\nb")
+    'a\\x1b[2J\\nb'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def shortened(text: str, longest: int = LONGEST) -> str:
     """Text of at most so many letters, on one line."""
-    line = " ".join(text.split())
+    line = printable(" ".join(text.split()))
     return line if len(line) <= longest else f"{line[: longest - 3]}..."
 
 
@@ -125,3 +134,14 @@ def pandas() -> Any:
         return import_module("pandas")
     except ImportError:
         raise ParameterError("a data frame needs pandas, which is not installed: run `pip install pandas`.") from None
+
+
+def frame(columns: Any, warning: str, rows: Sequence[object] | None = None, of: str | None = None) -> Any:
+    """A data frame whose `attrs` say where it is not private; rows are labelled by what they are of, if that is said.
+
+    >>> frame({"a": [1]}, "NOT PRIVATE").attrs
+    {'privacy': 'NOT PRIVATE'}
+    """
+    made = pandas().DataFrame(columns, index=None if rows is None else pandas().Index(rows, name=of))
+    made.attrs |= {"privacy": warning} if warning else {}
+    return made

@@ -97,7 +97,7 @@ def deployment_entry(
         "privacy_parameters_details": f"Of the whole release; {promise.spent:.6g} of epsilon was spent.{declared}",
     }
     drawn = "made elsewhere" if transcript.imported else "drawn by OpenDP, on integers, seeded by the operating system"
-    rounds = ", ".join(f"{r.query.type_name} ({r.query.size} values)" for r in transcript.rounds)
+    rounds = ", ".join(f"{r.query.type_name} (size {r.query.size})" for r in transcript.rounds)
     implementation = {
         "preprocessing_and_hyperparameter_tuning": "Bounds and columns were declared, not learnt from the records; "
         "records are clipped to them. A release that found bounds privately, if there was one, has its own entry.",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from recoup._random import drawn_key, entropy_of, stream
-from recoup._shown import shortened
+from recoup._shown import Card, shortened
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.bounds import FindBounds, ranges_of
 from recoup.curator.rivals.base import check_delta, check_terms, readable
@@ -89,7 +89,11 @@ class FoundBounds(Schema):
 
     def __repr__(self) -> str:
         shown = (f"{name!r}: ({self[name].low:g}, {self[name].high:g})" for name in list(self)[:8])
-        return shortened(f"FoundBounds({{{', '.join(shown)}{', ...' if len(self) > 8 else ''}}})")
+        mark = f", {self.privacy.warning}" if self.privacy.warning else ""
+        return shortened(f"FoundBounds({{{', '.join(shown)}{', ...' if len(self) > 8 else ''}}}{mark})")
+
+    def _card(self) -> Card:
+        return super()._card()._replace(warning=self.privacy.warning)
 
     def __getitem__(self, name: str) -> Number:
         column = super().__getitem__(name)
@@ -150,7 +154,7 @@ def find_bounds(
     >>> import numpy as np
     >>> years = np.random.default_rng(0).integers(1900, 2026, size=(10_000, 1))
     >>> find_bounds(years, epsilon=1, random_state=0, noise="simulated")
-    FoundBounds({'x0': (1856, 2048)})
+    FoundBounds({'x0': (1856, 2048)}, NOT PRIVATE: simulated noise)
     """
     if columns is None:
         if person is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from recoup.schema import Number, Schema
 from recoup.transcript.transcript import Transcript
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class IncompleteCount:
     """How many records, or persons, are used and how many are left out, with noise.
 
@@ -36,7 +36,11 @@ class IncompleteCount:
     used: float
     left_out: float
     error: float
-    transcript: Transcript = field(repr=False)
+    transcript: Transcript
+
+    def __repr__(self) -> str:
+        mark = f", {self.transcript.statement}" if self.transcript.simulated else ""
+        return f"IncompleteCount(used={self.used:.6g}, left_out={self.left_out:.6g}, error={self.error:.3g}{mark})"
 
     @property
     def share(self) -> float:
@@ -75,6 +79,7 @@ def count_incomplete(
     random_state: Any = None,
     noise: Literal["secure", "simulated"] = "secure",
     path: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     purpose: str = "",
 ) -> IncompleteCount:
     """Count the records that a fit with these bounds leaves out, within a budget of its own.
@@ -92,6 +97,7 @@ def count_incomplete(
         random_state: the noise, if it is simulated; nothing else is random.
         noise: "secure", or "simulated" for experiments.
         path: where to save the transcript.
+        resume: take up the transcript at `path`, and pay for nothing again.
         purpose: what it is for, in one line of public text that the ledger keeps.
 
     Returns:
@@ -126,6 +132,7 @@ def count_incomplete(
         random_state=random_state,
         noise=noise,
         path=path,
+        resume=resume,
         purpose=purpose,
     )
     return IncompleteCount.of(transcript)

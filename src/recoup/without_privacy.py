@@ -6,6 +6,7 @@ since nothing is released; so nothing of it may be published.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,10 +78,13 @@ def compare_with_exact(transcript: Transcript, X: object, centers: Array, *, see
     source = source_on_terms(X, context, context.csv_dialect or "rfc4180")
     if not isinstance(source, TableSource):
         raise ParameterError("a comparison reads the records themselves: give a file, or a table in memory.")
-    unit = np.concatenate([block[block[:, 0] != DROPPED] / GRID for block in source.records()])
+    blocks = [block[block[:, 0] != DROPPED] / GRID for block in source.records()]
+    unit = np.concatenate([np.empty((0, context.domain.n_columns)), *blocks])
     if len(unit) < len(centers):
         raise DataError(f"{WARNING}: there are fewer records than clusters, so k-means cannot be run on them.")
-    exact = KMeans(len(centers), n_init=10, random_state=seed).fit(unit)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it would tell of records, without a mark
+        exact = KMeans(len(centers), n_init=10, random_state=seed).fit(unit)
     exact_centers = in_order(context.domain.from_unit(exact.cluster_centers_))
     labels = [_nearest(unit, context.domain.to_unit(found)) for found in (centers, exact_centers)]
     private, other = (loss_of(unit, context.domain.to_unit(found)) for found in (centers, exact_centers))

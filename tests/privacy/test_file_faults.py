@@ -6,6 +6,8 @@ rounds before it are charged, saved and kept, the failed one is not charged, and
 
 from __future__ import annotations
 
+import json
+import os
 import traceback
 from collections.abc import Callable
 from fractions import Fraction
@@ -17,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from recoup import Box, KMeans, Ledger, PrivateKMeans, Transcript, release
-from recoup._files import exclusive
-from recoup.errors import ColumnTypeError, DataError, UnknownColumnError, UnreadableFileError
+from recoup._files import checksum_of, exclusive, write_whole
+from recoup.errors import ColumnTypeError, DataError, TranscriptFormatError, UnknownColumnError, UnreadableFileError
 
 CANARY = 0.31337424299
 BOX, ALGORITHM = Box([0, 0], [1, 1], ["x", "y"]), KMeans(n_clusters=2, n_rounds=4)
@@ -165,3 +167,27 @@ def test_only_parts_of_the_file_itself_are_removed(tmp_path):
     with exclusive(tmp_path / "t.json"):
         assert not left.exists()
         assert all(path.exists() for path in others)
+
+
+def test_only_ordinary_files_are_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    for refused in ("pipe", "."):
+        with pytest.raises(OSError, match="ordinary"):
+            write_whole(tmp_path / refused, "new")
+    assert (tmp_path / "pipe").is_fifo()
+    write_whole(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "new"
+
+
+def test_half_a_character_in_a_transcript_is_refused(tmp_path):
+    table, box = pa.table({"a": [0.5]}), Box([0], [1], ("a",))
+    saved = release(KMeans(n_clusters=1, n_rounds=1), table, domain=box, epsilon=1)
+    body = saved.to_json()
+    body["context"]["domain"]["columns"] = ["\ud800"]
+    del body["checksum"]
+    (tmp_path / "t.json").write_text(json.dumps(body | {"checksum": checksum_of(body)}))
+    with pytest.raises(TranscriptFormatError, match="not a text file"):
+        Transcript.load(tmp_path / "t.json")

@@ -179,7 +179,7 @@ def test_it_is_a_schema_that_travels():
     again = recoup.Transcript.from_json(answer.transcript.to_json())
     assert FoundBounds(again) == answer
     assert pickle.loads(pickle.dumps(answer)) == copy.deepcopy(answer) == answer
-    assert repr(answer) == "FoundBounds({'a': (0, 9)})"
+    assert repr(answer) == "FoundBounds({'a': (0, 9)}, NOT PRIVATE: simulated noise)"
 
 
 def test_it_is_saved_read_and_resumed_for_free(tmp_path):
@@ -419,7 +419,7 @@ def test_the_report_promises_what_bounds_and_fit_cost_together(tmp_path, algorit
     said, cost = page(), "another release of the same records, for epsilon = 0.1: the promise is that of both"
     assert f"Bounds of 2 columns were found by {cost}" in said
     assert "epsilon 1 the privacy budget of 2 releases together" in said
-    assert "Those bounds below that no release found were declared" in said
+    assert "The bounds below that no release found were declared" in said
     if algorithm == "adaptive":
         assert "Of epsilon = 0.9, all was spent, round after round. Before that, another release found" in said
         assert "not of the one that found its bounds" in said

@@ -10,7 +10,20 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from recoup import Box, Category, InferredDataset, KMeans, Ledger, Number, Schema, infer, release
+from recoup import (
+    Box,
+    Category,
+    InferredDataset,
+    KMeans,
+    Ledger,
+    Number,
+    PrivateKMeans,
+    Schema,
+    count_incomplete,
+    find_bounds,
+    infer,
+    release,
+)
 from recoup._shown import Card, html_of, pandas, shortened
 from recoup.errors import ParameterError
 from recoup.inference.choose import ClusterCurve
@@ -140,3 +153,17 @@ def test_frames_need_pandas_and_say_so(monkeypatch, few_points):
     for ask in (pandas, infer(released).to_pandas):
         with pytest.raises(ParameterError, match="pip install pandas"):
             ask()
+
+
+def test_whatever_shows_numbers_of_simulated_noise_says_so(few_points):
+    x = np.random.default_rng(0).uniform(size=(300, 2))
+    terms = {"noise": "simulated", "random_state": 0}
+    model = PrivateKMeans(2, 5, (0, 1), algorithm="lloyd", n_rounds=2, **terms).fit(x)
+    sure = model.intervals(level=0.5)
+    for shown in (count_incomplete(x, (0, 1), **terms), find_bounds(x, epsilon=5, **terms), sure):
+        assert "NOT PRIVATE" in repr(shown)
+    assert all("NOT PRIVATE" in shown._repr_html_() for shown in (sure, find_bounds(x, epsilon=5, **terms)))
+    assert all(made.attrs == {"privacy": NOT_PRIVATE} for made in (sure.to_pandas(), model.summary()))
+    secure = PrivateKMeans(2, 5, (0, 1), algorithm="lloyd", n_rounds=2).fit(x)
+    assert "NOT PRIVATE" not in repr(secure.intervals(level=0.5))
+    assert secure.summary().attrs == {}

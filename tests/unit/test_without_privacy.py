@@ -122,3 +122,13 @@ def test_nothing_is_written_over(folder: Path) -> None:
         assert "-o" in one_line(answer)
     assert Path("c-NOT-PRIVATE.png").read_text() == "mine"
     Transcript.load("out/transcript.json")
+
+
+@pytest.mark.parametrize("rows", ["", "30,20\n", "30,20\n" * 20])
+def test_few_or_equal_records_end_in_words_and_without_a_warning(folder: Path, rows: str) -> None:
+    Path("few.csv").write_text(f"age,hours\n{rows}")
+    told = run("compare", "few.csv", "out/transcript.json", "--method", "none")
+    assert "internal error" not in told.output
+    assert "Warning" not in told.output
+    assert "NOT PRIVATE" in told.output
+    assert "inf" not in told.output.split()

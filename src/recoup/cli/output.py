@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from recoup import errors
+from recoup._shown import printable
 from recoup.cli.tables import width_of, wrapped
 from recoup.report.html import counted as counted
 
@@ -142,15 +143,15 @@ def csv_text(header: Sequence[str], rows: Sequence[Sequence[float]], *, comment:
 
 
 # ---- what is not the result ----
-def say(text: str) -> None:
-    """Tell people something that is not the result."""
-    sys.stderr.write(wrapped(text, width_of(sys.stderr)) + "\n")
+def say(*lines: str) -> None:
+    """Tell people something that is not the result; a name in it can neither end a line nor move the cursor."""
+    sys.stderr.write(wrapped("\n".join(map(printable, lines)), width_of(sys.stderr)) + "\n")
     sys.stderr.flush()
 
 
 def say_next(command: Sequence[object], what: str) -> None:
     """Tell people what to do next: a command that can be copied, and what it is good for."""
-    say(f"Next, {what}:\n  {shlex.join(map(str, command))}")
+    say(f"Next, {what}:", f"  {shlex.join(map(str, command))}")
 
 
 def doubt(verdict: Verdict | None) -> str:

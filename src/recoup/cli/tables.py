@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TextIO
 
-from recoup.report.html import PARTS, figure, settled
+from recoup._shown import printable
+from recoup.report.html import between, figure, noise_on_scale, settled
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -97,6 +98,8 @@ def print_table(
     """
     from rich.console import Console
 
+    # The name of a column can hold anything, also what would move the cursor.
+    header, rows = list(map(printable, header)), [list(map(printable, row)) for row in rows]
     room, unlimited = width_of(sys.stdout) or _UNLIMITED, Console(width=_UNLIMITED)
     justified = ["left" if position < left else "right" for position in range(len(header) - wrap)] + ["left"] * wrap
     table = _table(header, rows, justified, wrap=wrap)
@@ -105,7 +108,7 @@ def print_table(
         tables = [table]
     else:
         tables = [_table(*block, ["left"] + ["right"] * len(rows)) for block in _turned(header, rows, room)]
-    sys.stdout.write(wrapped(title, width_of(sys.stdout)) + "\n")
+    sys.stdout.write(wrapped(printable(title), width_of(sys.stdout)) + "\n")
     for table in tables:
         # Never narrower than its longest word, which could not be wrapped either.
         needed = unlimited.measure(table)
@@ -196,7 +199,7 @@ def print_centers(
 
     def means(j: int) -> list[str]:
         ends = None if intervals is None else (intervals.center_low[:, j], intervals.center_high[:, j])
-        return _with_ends(centers[:, j], ends, [_noise_of_range(domain, j, value) for value in centers[:, j]])
+        return _with_ends(centers[:, j], ends, [noise_on_scale(domain, j, value) for value in centers[:, j]])
 
     if not isinstance(domain, Mixed):
         heads += header or column_names(domain)
@@ -225,16 +228,8 @@ def _with_ends(values: Array, ends: tuple[Array, Array] | None, noises: Sequence
             cells.append(f"{settled(value, noise)} (withheld)")
             continue
         half = (around[1] - around[0]) / 2.0 or noise
-        low, high = (settled(end, half) for end in around)
-        cells.append(f"{settled(value, half)} ({low} to {high})")
+        cells.append("{} ({} to {})".format(*between(value, around[0], around[1], half)))
     return cells
-
-
-def _noise_of_range(domain: Domain, column: int, value: float) -> float:
-    """What counts as a small change of a value where only the bounds and the scale of its column are known."""
-    place = float(domain.on_scale([value], column)[0])
-    low, high = domain.off_scale([max(place - 0.5 / PARTS, 0.0), min(place + 0.5 / PARTS, 1.0)], column)
-    return float(high - low)
 
 
 def _category(part: Part, center: Array) -> str:

@@ -342,6 +342,8 @@ class PrivateEstimator(LastingModel):
         domain = self._domain
         expecting = f"{type(self).__name__} is expecting {domain.n_declared} features as input"
         if isinstance(X, list | tuple):
+            if any(isinstance(row, Mapping) for row in X):
+                raise DataError("X is a list of dictionaries: make a data frame of it, or give rows of values.")
             # Nothing is hidden from whoever asks about given records, so a slip is told; `fit` reads it as missing.
             widths = {None if cells is None else len(cells) for cells in map(cells_of, X)}
             if widths == {None} and not all(row is None for row in X):

@@ -18,8 +18,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from recoup._files import checksum_of, strict_json, write_whole
-from recoup._shown import pandas
-from recoup._validate import LARGEST, choice, whole_number
+from recoup._shown import frame, shortened
+from recoup._validate import choice, whole_number
 from recoup.algorithms.base import Algorithm, column_names
 from recoup.algorithms.registry import ENTRIES, algorithm_from_json
 from recoup.domain import Box, Domain
@@ -206,7 +206,7 @@ class LastingModel(BaseEstimator):  # type: ignore[misc]
         if value.get("schema_version") != _VERSION:
             raise ModelFormatError(f"{path} is of a version that this Recoup does not read: update Recoup.")
         if value.get("estimator") != cls.__name__:
-            other = f"{value.get('estimator')!s:.60}"
+            other = shortened(str(value.get("estimator")), 60)
             raise ModelFormatError(f"{path} is a {other}, not a {cls.__name__}: read it with {other}.load.")
         body = {name: item for name, item in value.items() if name != "checksum"}
         try:
@@ -223,7 +223,7 @@ class LastingModel(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def _from_body(cls, body: dict[str, Any]) -> Self:
         transcript, found = Transcript.from_json(body["transcript"]), body["found_bounds"]
-        seed = whole_number(body["seed"], "seed", low=0, high=LARGEST)
+        seed = whole_number(body["seed"], "seed", low=0, high=2**256)
         model, algorithm = cls._told_by(transcript, body["postprocess"], seed)
         choice(body["postprocess"], "postprocess", model._postprocesses())
         if body["method"] is not None:
@@ -271,7 +271,7 @@ class LastingModel(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         of, rows, columns = self._summary(column_names(self._domain))
-        return pandas().DataFrame(columns, index=pandas().Index(rows, name=of))
+        return frame(columns, self.privacy_.warning, rows, of)
 
     def _summary(self, names: list[str]) -> Summary:
         """What was learnt as a table; the names are those of the columns."""

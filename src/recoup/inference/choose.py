@@ -115,6 +115,9 @@ def suggest_clusters(
     >>> suggest_clusters(data, k_max=6, random_state=0).suggested
     3
     """
+    if not isinstance(inferred, InferredDataset):
+        first = "give the inferred data set first, and transcript=... beside it"
+        raise ParameterError(f"inferred is a {type(inferred).__name__}: {first}.")
     if transcript is not None:
         one_transcript(transcript, "intervals of the curve")
         if domain is not None and domain != transcript.context.domain:
@@ -146,8 +149,7 @@ def suggest_clusters(
     outcome: Outcome = "not conclusive"
     if transcript is None:
         log_error = _sampling_error(data, clusterings, level)
-        best = f"{_counted(suggested)} would fit the inferred data best"
-        sentence = f"Not conclusive: {best}, which was not held against the noise of the release."
+        sentence = "Not conclusive: how many was not held against the noise of the release. Intervals do that."
     else:
         noise, by_gap = AgainstNoise(transcript, data, clusterings, rng), suggested
         log_error = noise.log_errors(n_draws, level, draws_told)

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from recoup._progress import OnProgress, told
 from recoup._random import generator
-from recoup._shown import Card, Shown, figure, pandas
+from recoup._shown import Card, Shown, figure, frame
 from recoup._threads import n_threads
 from recoup._validate import probability, whole_number
 from recoup.algorithms.kmeans.lloyd import paired
@@ -82,6 +82,7 @@ class Intervals(Shown):
         centers: (K, d), what they are around; none where nobody said.
         sizes: (K,), the same of sizes.
         columns: names of the columns, if they have any.
+        warning: that nothing here is private, or that nobody knows; empty for secure noise.
     """
 
     level: float
@@ -95,6 +96,7 @@ class Intervals(Shown):
     centers: Array | None = None
     sizes: Array | None = None
     columns: tuple[str, ...] | None = None
+    warning: str = ""
 
     def to_pandas(self) -> Any:
         """A pandas data frame: one row per cluster and column, "size" among them, with the reason of what is withheld.
@@ -114,7 +116,7 @@ class Intervals(Shown):
             of["estimate"] = np.column_stack([self.sizes, self.centers]).ravel()
         of |= {"low": low.ravel(), "high": high.ravel()}
         of["withheld"] = [reasons.get((k, j - 1 if j else None), "") for k, j in places]
-        return pandas().DataFrame(of)
+        return frame(of, self.warning)
 
     def _ends(self) -> tuple[Array, Array]:
         low, high = (self.size_low, self.center_low), (self.size_high, self.center_high)
@@ -133,7 +135,7 @@ class Intervals(Shown):
             ("coverage", f"{self.level:.3g}, {'all at once' if self.simultaneous else 'each by itself'}")
         ]
         facts += [("clusters", len(rows)), ("withheld", len(self.withheld)), ("draws", self.n_draws)]
-        return Card("Intervals", facts, ("cluster", *self._names()), rows)
+        return Card("Intervals", facts, ("cluster", *self._names()), rows, warning=self.warning)
 
 
 def intervals(
@@ -241,6 +243,7 @@ def intervals(
         centers=centers,
         sizes=size,
         columns=domain.columns,
+        warning=transcript.privacy.warning,
     )
 
 

@@ -302,6 +302,8 @@ class Ledger(Shown):
         Guarantees: a ledger of an earlier version stays as it is, unless a purpose is given: it then becomes one of
         today's, which that version cannot read.
         """
+        if not said_line(run, "run"):
+            raise ParameterError("run is empty: name the run of the release.", parameter="run")
         said = Said(said_line(purpose, "purpose"), said_line(user_name() if by is None else by, "by"))
         with transaction(self._store) as connection:
             ledger_file.say(connection, self._store.name, run, said)

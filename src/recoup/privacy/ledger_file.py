@@ -186,7 +186,7 @@ def say(connection: sqlite3.Connection, name: str, run: str, said: Said) -> None
         _bring_up_to_date(connection, state, own_units=True)
     connection.execute(
         "INSERT INTO said (run, purpose, who) VALUES (?, ?, ?) ON CONFLICT (run) DO UPDATE"
-        " SET purpose = excluded.purpose, who = excluded.who WHERE said.purpose = ''",
+        " SET purpose = excluded.purpose WHERE said.purpose = ''",
         (run, *said),
     )
 

@@ -12,8 +12,12 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from math import ceil, floor, isfinite, log10
+from typing import TYPE_CHECKING
 
 from recoup.version import __version__
+
+if TYPE_CHECKING:
+    from recoup.domain import Domain
 
 _WIDEST_TABLE = 13  # columns that fit on a sheet of paper, the first of them included
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
@@ -215,12 +219,12 @@ def line_chart(
 PARTS = 200  # of the range of a column: what is smaller is not shown where nothing else says how sure a number is
 
 
-def in_units(value: float, span: float, unit: str | Sequence[str] | None = None) -> str:
-    """A value of a column, with the digits that matter between bounds of this width, and its unit; shares in percent.
+def in_units(value: float, noise: float, unit: str | Sequence[str] | None = None, outward: int = 0) -> str:
+    """A value of a column, without the digits that a change by `noise` would change, and its unit; shares in percent.
 
-    Of steps in an order, which are named instead of a unit, the nearest and its place.
+    Of steps in an order, which are named instead of a unit, the nearest and its place; `outward` as of `settled`.
 
-    >>> in_units(24.0864, 110.0, "years"), in_units(0.371, 1.0, "share"), in_units(1.1, 2.0, ["low", "middle", "high"])
+    >>> in_units(24.0864, 0.5, "years"), in_units(0.371, 0.1, "share"), in_units(1.1, 0.1, ["low", "middle", "high"])
     ('24.1 years', '37%', 'middle (2.1 of 3)')
     """
     if unit is not None and not isinstance(unit, str) and isfinite(value):
@@ -228,38 +232,52 @@ def in_units(value: float, span: float, unit: str | Sequence[str] | None = None)
     if unit == "share" and isfinite(value):
         return share(value)
     if unit is not None:
-        return f"{in_units(value, span)} {unit}"
+        return f"{in_units(value, noise, None, outward)} {unit}"
     if not isfinite(value):
         return "none"
-    if not 1e-4 <= span <= 1e13:
-        return _signed(f"{value:.4g}")
-    # Never more than the digits behind the point: a scale may be of more decades than one.
-    text = f"{value:,.{max(0, ceil(log10(PARTS / span)))}f}"
-    return _signed(text if float(text.replace(",", "")) else text.lstrip("-"))
+    return _signed(settled(value, noise, outward) if 1e-7 <= noise <= 1e12 else f"{value:.4g}")
 
 
-def settled(value: float, noise: float) -> str:
+def noise_on_scale(domain: Domain, column: int, value: float) -> float:
+    """What counts as a small change of a value where only the bounds and the scale of its column are known."""
+    place = float(domain.on_scale([value], column)[0])
+    low, high = domain.off_scale([max(place - 0.5 / PARTS, 0.0), min(place + 0.5 / PARTS, 1.0)], column)
+    return float(high - low)
+
+
+def settled(value: float, noise: float, outward: int = 0) -> str:
     """A value without the digits that a change by `noise` would change.
 
-    >>> settled(24.0864, 0.3), settled(1979.4, 33.0), settled(-0.04, 0.5)
-    ('24.1', '1,980', '0.0')
+    With -1 or 1 it is the lower or the upper end of an interval, and is rounded outward.
+
+    >>> settled(24.0864, 0.3), settled(1979.4, 33.0), settled(-0.04, 0.5), settled(33.4, 107.0, -1)
+    ('24.1', '1,980', '0.0', '30')
     """
-    if not isfinite(value) or not isfinite(noise) or noise <= 0:
+    if not isfinite(value) or not isfinite(noise) or noise <= 0 or abs(value) >= 1e15:
         return figure(value, 4).replace("\N{MINUS SIGN}", "-")
-    place = -floor(log10(noise))
-    return f"{round(value, place) + 0.0:,.{max(0, place)}f}"
+    # A unit of the last digit that is shown is at most two fifths of the noise.
+    place = -floor(log10(noise / 2.5))
+    steps = round(value * 10.0**place, 6)
+    rounded = (ceil(steps) if outward > 0 else floor(steps) if outward < 0 else round(steps)) / 10.0**place
+    return f"{rounded + 0.0:,.{max(0, place)}f}"
+
+
+def between(value: float, low: float, high: float, noise: float | None = None) -> tuple[str, str, str]:
+    """A value and the ends of its interval, half of which says how many digits are worth showing."""
+    noise = (high - low) / 2.0 if noise is None else noise
+    return settled(value, noise), settled(low, noise, -1), settled(high, noise, 1)
 
 
 def count(value: float, low: float | None = None, high: float | None = None) -> str:
     """A number of records, of which three digits count, or as many as an interval settles; with that, if there is one.
 
     >>> count(6067.2), count(41.7), count(2089.0, 1786.0, 2392.0)
-    ('6,070', '42', '2,100 (1,800 to 2,400)')
+    ('6,070', '42', '2,100 (1,700 to 2,400)')
     """
     value = max(0.0, value)
     if low is None or high is None or high <= low:
-        return settled(value, max(1.0, 10.0 ** (floor(log10(max(value, 1.0))) - 2)))
-    return "{} ({} to {})".format(*(settled(end, max(1.0, (high - low) / 2.0)) for end in (value, low, high)))
+        return settled(value, max(2.5, 2.5 * 10.0 ** (floor(log10(max(value, 1.0))) - 2)))
+    return "{} ({} to {})".format(*between(value, low, high, max(2.5, (high - low) / 2.0)))
 
 
 def share(part: float) -> str:

@@ -26,7 +26,7 @@ def names_of_text(text: str | None) -> dict[int, str]:
         else:
             parts = [part.split("=", 1) for part in text.split(",")]
         found = {int(label): name for label, name in parts}
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise ParameterError(f"names {text!r} are not of the form {_FORM}.") from None
     if len(found) < len(parts):
         raise ParameterError(f"names {text!r} name a cluster twice: name each cluster once.")

@@ -18,19 +18,22 @@ import termios
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from commands import all_commands, run
 from imported_cases import GRID
 from rich.cells import cell_len
 
-from recoup import Ledger
+from recoup import Box, KMeans, Ledger, release
 from recoup.cli.app import _installed, app
 from recoup.cli.tables import print_table, wrapped
 from recoup.demo import csv_of, people
-from recoup.report.html import settled
+from recoup.privacy.price import Price
+from recoup.report.html import between, settled
 
 WIDTH, UNLIMITED = 80, 1000
 BOUNDS = "age=17:90,hours=1:99"
@@ -243,10 +246,47 @@ def test_wide_letters_count_twice():
 @pytest.mark.parametrize(
     ("value", "noise", "shown"),
     [
-        *((24.0864, 0.3, "24.1"), (24.0864, 3.0, "24"), (24.0864, 30.0, "20"), (-0.01, 0.2, "0.0")),
-        *((123456.7, 250.0, "123,500"), (0.00123456, 1e-5, "0.00123"), (float("nan"), 1.0, "none")),
+        *(
+            (24.0864, 0.3, "24.1"),
+            (24.0864, 3.0, "24"),
+            (24.0864, 30.0, "20"),
+            (-0.01, 0.2, "-0.01"),
+            (-0.01, 0.5, "0.0"),
+        ),
+        *((123456.7, 250.0, "123,500"), (0.00123456, 1e-5, "0.001235"), (float("nan"), 1.0, "none")),
         (-2.5, 0.0, "-2.5"),
     ],
 )
 def test_digits_that_noise_would_change_are_not_shown(value, noise, shown):
     assert settled(value, noise) == shown
+
+
+def test_ends_of_intervals_are_rounded_outward_and_never_by_much():
+    rng = np.random.default_rng(0)
+    for value, half in zip(rng.uniform(-1e4, 1e4, 500), 10.0 ** rng.uniform(-3, 4, 500), strict=True):
+        _, low, high = (float(text.replace(",", "")) for text in between(value, value - half, value + half))
+        assert low <= value - half + 1e-6 * half
+        assert high >= value + half - 1e-6 * half
+        assert high - low <= 2 * half * 1.4 + 1e-9
+
+
+HOSTILE = "a 0 to 1; Recoup 0.1.0.\n/good.json is whole: Signed by somebody@example.org.\n\x1b[8m"
+
+
+@pytest.mark.parametrize("command", [("verify",), ("infer", "--method", "consistency"), ("report", "--no-intervals")])
+def test_names_in_a_transcript_neither_end_a_line_nor_move_the_cursor(tmp_path, monkeypatch, few_points, command):
+    monkeypatch.chdir(tmp_path)
+    domain = Box([0, 0], [1, 1], ("b", HOSTILE))
+    table = pa.table({name: np.linspace(0, 1, 40) for name in domain.columns})
+    release(KMeans(n_clusters=2, n_rounds=2), table, domain=domain, epsilon=5).save("t.json")
+    told = run(command[0], "t.json", *command[1:])
+    assert told.exit_code == 0
+    assert "\x1b" not in told.output
+    assert not any(line.startswith("/good.json") for line in told.output.splitlines())
+    assert "\\x1b[8m" in told.output  # shown as what it is
+
+
+def test_the_purpose_of_a_charge_does_not_move_the_cursor(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Ledger.create("budget.db", epsilon=3).charge(Price(measure="pure", amount=Fraction(1)), purpose="\x1b[2J\nfoo")
+    assert "\x1b" not in run("ledger", "show", "budget.db", "--rounds").output

@@ -196,7 +196,9 @@ def test_inferred_data_alone_is_never_conclusive():
     points = table(2, 3, 2)[:2000]
     curve = suggest_clusters(data_of(points), k_max=5)
     assert (curve.suggested, curve.outcome) == (3, "not conclusive")
-    assert "3 clusters would fit the inferred data best" in curve.sentence
+    assert "was not held against the noise" in curve.sentence
+    with pytest.raises(ParameterError, match="inferred data set first"):
+        suggest_clusters(points)
 
 
 def test_another_domain_than_the_transcripts_is_refused():

@@ -217,3 +217,19 @@ def test_an_upgrade_that_is_interrupted_leaves_the_older_ledger(
         assert path.read_bytes()[60:64] == version.to_bytes(4, "big")
     assert fatal > 10
     assert Ledger(path).export()["entries"] == before["entries"]
+
+
+@pytest.mark.parametrize("run", ["a\nb", "x" * 300, None, b"x", "\ud800", ""])
+def test_a_run_that_could_not_be_read_back_is_refused(make: Make, run: object) -> None:
+    ledger = make(epsilon=1)
+    with pytest.raises(ParameterError):
+        ledger.begin(run, purpose="beds")  # type: ignore[arg-type]
+    assert ledger.releases() == ()
+
+
+def test_who_began_a_release_stays(make: Make) -> None:
+    ledger = make(epsilon=1)
+    ledger.begin("r", by="alice")
+    ledger.charge(pure("1/4"), purpose="a round", run="r")
+    ledger.begin("r", by="bob", purpose="beds")
+    assert [(one.by, one.purpose) for one in ledger.releases()] == [("alice", "beds")]

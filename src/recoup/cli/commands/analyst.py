@@ -40,7 +40,7 @@ _REPORTED = "maxent (the default); mcmc; consistency for a transcript of lloyd; 
 _NAMES = "Of clusters, by their numbers: [b]1=Commuters,2=Families[/b], or JSON; they are public."
 _INFERRED = "An inferred data set, as `recoup infer -o` writes it, to report on instead of inferring again."
 _LEVEL = "The coverage of the intervals."
-_INTERVALS = "Print how far off each number may be, too: some seconds of simulation (one clustering, as released)."
+_INTERVALS = "Print how far off each number may be, too: some seconds of simulation (clusters of one transcript)."
 _SOURCE = "A JSON file with the queries, the noisy answers and the noise scales."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -72,12 +73,16 @@ def compare(
         rows = [[name, *tables.numbers([loss])] for name, loss in losses]
         tables.print_table("Loss of both, NOT PRIVATE", ["centres", "loss"], rows)
         out.say(
-            f"The private loss is {compared.ratio:.3f} times that of k-means without privacy: sums of squares of "
+            f"The private loss is {_times(compared.ratio)} that of k-means without privacy: sums of squares of "
             f"clipped records, columns scaled. The adjusted Rand index of both labelings is "
             f"{compared.adjusted_rand:.3f}: 1 where they agree on all records, about 0 by chance."
         )
     out.say(f"Wrote {picture}.")
     out.say(f"{WARNING}. No ledger was charged.")
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.3f} times" if isfinite(ratio) else "above zero, which is"
 
 
 def _picture_path(output: Path) -> Path:

@@ -55,8 +55,9 @@ def incomplete(
     )
     if not as_json:
         who, marked = "persons" if person is not None else "records", out.mark(counted.privacy)
-        noisy = [("used", counted.used), ("left out", counted.left_out), ("error of either, 90%", counted.error)]
-        rows = [[f"{who} {what}", settled(number, counted.error)] for what, number in noisy]
+        noisy = {f"{who} used": counted.used, f"{who} left out": counted.left_out}
+        noisy["either may be off by (90%)"] = counted.error
+        rows = [[what, settled(number, counted.error / 4.0)] for what, number in noisy.items()]
         rows.append(["share left out", f"{counted.share:.1%}"])
         tables.print_table(marked or "Noisy counts", ["", "number"], rows)
     out.say(out.privacy_sentence(counted.privacy))

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from recoup._files import write_whole
+from recoup._shown import printable
 from recoup.cli import options
 from recoup.cli import output as out
 from recoup.cli.tables import width_of, wrapped
@@ -46,7 +47,8 @@ def verify(
         out.print_json(transcript=str(transcript), checksum=released.checksum, signer=signer, privacy=released.privacy)
     else:
         by = "Not signed, or its signature was not given" if signer is None else f"Signed by {signer}"
-        typer.echo(wrapped(f"{transcript} is whole: {released.checksum} {by}.", width_of(sys.stdout)))
+        said = f"{printable(f'{transcript} is whole. {by}.')}\nChecksum: {released.checksum}"
+        typer.echo(wrapped(said, width_of(sys.stdout)))
 
 
 def _check_signature(transcript: Path, signature: Path, signers: Path, signer: str) -> None:

@@ -25,7 +25,7 @@ from recoup.inference.intervals import Intervals, intervals
 from recoup.maxent.measure import weighted_quantile
 from recoup.maxent.sizes import Clusters, WeightedPoints
 from recoup.queries.base import Array
-from recoup.report.html import PARTS, Markup, element, figure, folded, section, table
+from recoup.report.html import Markup, element, figure, folded, noise_on_scale, section, table
 from recoup.report.sections import Json
 from recoup.transcript.transcript import Transcript
 
@@ -70,15 +70,10 @@ class Result:
         """A name for each column."""
         return column_names(self.transcript.context.domain)
 
-    @property
-    def spans(self) -> Array:
-        """A width for each column by which to choose how many digits to show: of its intervals, else of its bounds."""
-        domain, sure = self.transcript.context.domain, self.intervals
-        widths = np.array(domain.high) - np.array(domain.low)
-        if sure is None:
-            return np.asarray(widths)
-        halves = [of[np.isfinite(of) & (of > 0.0)] / 2.0 for of in (sure.center_high - sure.center_low).T]
-        return np.array([PARTS * np.median(of) if of.size else w for of, w in zip(halves, widths, strict=True)])
+    def noise(self, j: int, value: float, low: float | None = None, high: float | None = None) -> float:
+        """By how much a value of a column may change: half of its interval, else a small part of the column's scale."""
+        domain = self.transcript.context.domain
+        return noise_on_scale(domain, j, value) if low is None or high is None or high <= low else (high - low) / 2.0
 
     def interval(self, k: int, j: int | None = None) -> tuple[float | None, float | None]:
         """The ends of a cluster's interval in a column, or of its size; none where it is withheld: JSON has no NaN."""

@@ -61,7 +61,7 @@ def _whole(result: Result, j: int) -> Json:
     if axis[0] >= axis[1]:
         axis = [domain.low[j], domain.high[j]]
     spread = {"mean": mean, "deviation": deviation, "q10": q10, "q90": q90}
-    return {"column": result.columns[j], **spread, "axis": axis, "span": float(result.spans[j]), "unit": unit}
+    return {"column": result.columns[j], **spread, "axis": axis, "noise": result.noise(j, mean), "unit": unit}
 
 
 def _places(result: Result, j: int, item: Json, axis: list[float]) -> Json:
@@ -102,6 +102,7 @@ def _rows(result: Result, k: int, whole: list[Json]) -> list[Json]:
         rows.append(
             {"column": of["column"], "center": center, "low": low, "high": high, "deviation": deviation}
             | {"q10": q10, "q90": q90, "difference": difference, "trait": trait}
+            | {"noise": result.noise(int(j), center, low, high)}
         )
     return rows
 
@@ -121,8 +122,8 @@ def _cluster(result: Result, k: int, rows: list[Json], whole: list[Json], n_rows
     cluster |= {"share": size / total, "doubtful": doubted, "steps": [_step(row) for row in rows]}
     by_difference = sorted(zip(rows, whole, strict=True), key=lambda pair: -abs(pair[0]["difference"]))
     traits = [
-        f"{row['column']} is {row['trait']} ({h.in_units(row['center'], of['span'], of['unit'])} against "
-        f"{h.in_units(of['mean'], of['span'], of['unit'])} overall)"
+        f"{row['column']} is {row['trait']} ({h.in_units(row['center'], row['noise'], of['unit'])} against "
+        f"{h.in_units(of['mean'], of['noise'], of['unit'])} overall)"
         for row, of in by_difference
         if row["trait"]
     ]
@@ -217,21 +218,22 @@ def _card(cluster: Json, whole: dict[str, Any], names: Mapping[str, str], opened
 def _profile(row: Json, of: Json) -> h.Markup:
     at = row["at"]
 
-    def units(*values: float, bare: bool = False) -> str:
-        *first, last = values
-        # A unit stands at the end, once.
+    def units(*values: float, noise: float = row["noise"], bare: bool = False) -> str:
+        # Two values are the ends of a range; a unit stands at the end, once.
         short = None if isinstance(of["unit"], str) and of["unit"] != "share" else of["unit"]
-        ends = [h.in_units(value, of["span"], short) for value in first]
-        return " to ".join([*ends, h.in_units(last, of["span"], short if bare else of["unit"])])
+        if len(values) == 1:
+            return h.in_units(values[0], noise, of["unit"])
+        last = h.in_units(values[1], noise, short if bare else of["unit"], 1)
+        return f"{h.in_units(values[0], noise, short, -1)} to {last}"
 
     marks, interval = [h.band("whole", of["at"]["q10"], of["at"]["q90"]), h.band("own", at["q10"], at["q90"])], None
     if row["low"] is not None:
         interval = h.element("small", f"({units(row['low'], row['high'], bare=True)})")
         marks.append(h.band("interval", at["low"], at["high"]))
     marks.append(h.mark("center", at["center"]))
-    spread = f"80% lie in {units(row['q10'], row['q90'])}; average of all {units(of['mean'])}"
-    if of["unit"] == "share":
-        spread = f"average of all {units(of['mean'])}"
+    spread = f"average of all {units(of['mean'], noise=of['noise'])}"
+    if of["unit"] != "share":
+        spread = f"80% lie in {units(row['q10'], row['q90'])}; {spread}"
     return h.scale_row(row["column"], None, h.join(h.element("b", units(row["center"])), " ", interval), marks, spread)
 
 
@@ -244,24 +246,27 @@ def centers_content(result: Result) -> Json:
         ends = {"low": None, "high": None} if sure is None else {"low": list(low), "high": list(high)}
         values, size = result.centers[k, columns].tolist(), [float(result.sizes[k]), *result.interval(int(k))]
         sizes = dict(zip(("size", "size_low", "size_high"), size, strict=True))
-        rows.append({"label": int(k), "values": values, **ends, **sizes})
+        noises = [result.noise(int(j), *of) for j, *of in zip(columns, values, low, high, strict=True)]
+        rows.append({"label": int(k), "values": values, **ends, "noises": noises, **sizes})
     withheld = [
         {"cluster": k, "column": None if j is None else result.columns[j], "reason": reason}
         for k, j, reason in (() if sure is None else sure.withheld)
     ]
-    names, spans = [result.columns[j] for j in columns], result.spans[columns].tolist()
-    units = [result.transcript.context.domain.units[j] for j in columns]
+    names, units = [result.columns[j] for j in columns], [result.transcript.context.domain.units[j] for j in columns]
     level = None if sure is None else sure.level
-    about = {"columns": names, "spans": spans, "units": units, "counted": result.counted}
+    about = {"columns": names, "units": units, "counted": result.counted}
     return {**about, "level": level, "withheld": withheld, "rows": rows}
 
 
 def model_centers(centers: Array, bounds: list[Json]) -> Json:
     """The same where nothing but centres was released."""
-    names, spans = [bound["column"] for bound in bounds], [bound["high"] - bound["low"] for bound in bounds]
+    names, noises = [bound["column"] for bound in bounds], [(b["high"] - b["low"]) / h.PARTS for b in bounds]
     unknown = dict.fromkeys(("low", "high", "size"))
-    rows = [{"label": k, "values": list(map(float, center)), **unknown} for k, center in enumerate(centers)]
-    about = {"columns": names, "spans": spans, "units": [None] * len(names), "counted": "records"}
+    rows = [
+        {"label": k, "values": list(map(float, center)), "noises": noises, **unknown}
+        for k, center in enumerate(centers)
+    ]
+    about = {"columns": names, "units": [None] * len(names), "counted": "records"}
     return {**about, "level": None, "withheld": [], "rows": rows}
 
 
@@ -276,12 +281,12 @@ def centers_html(centers: Json, names: Mapping[str, str]) -> h.Markup:
     """All centres as one table."""
     columns, shares = columns_with_units(centers)
 
-    def cell(row: Json, j: int, span: float) -> object:
-        text, ends = h.in_units(row["values"][j], span, shares[j]), "withheld"
+    def cell(row: Json, j: int, noise: float) -> object:
+        text, ends = h.in_units(row["values"][j], noise, shares[j]), "withheld"
         if row["low"] is None:
             return text
         if row["low"][j] is not None:
-            ends = f"{h.in_units(row['low'][j], span, shares[j])} to {h.in_units(row['high'][j], span, shares[j])}"
+            ends = " to ".join(h.in_units(row[end][j], noise, shares[j], to) for end, to in (("low", -1), ("high", 1)))
         return text, " ", h.element("small", f"({ends})")
 
     sizes = [[] if row["size"] is None else [size_words(row)] for row in centers["rows"]]
@@ -290,7 +295,7 @@ def centers_html(centers: Json, names: Mapping[str, str]) -> h.Markup:
         [
             h.join(row["label"], h.given_name(row["label"], names)),
             *size,
-            *(cell(row, j, span) for j, span in enumerate(centers["spans"])),
+            *(cell(row, j, noise) for j, noise in enumerate(row["noises"])),
         ]
         for row, size in zip(centers["rows"], sizes, strict=True)
     ]

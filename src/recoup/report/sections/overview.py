@@ -59,13 +59,12 @@ def _key(step: int | None) -> h.Markup:
 def _table(
     profiles: Json, centers: Json, columns: list[str], units: list[Any], shown: slice, names: Mapping[str, str]
 ) -> h.Markup:
-    values = {row["label"]: row["values"][shown] for row in centers["rows"]}
-    spans, units, counted = centers["spans"][shown], units[shown], profiles["counted"]
+    rows, units, counted = {row["label"]: row for row in centers["rows"]}, units[shown], profiles["counted"]
 
-    def texts(row: list[float]) -> list[str]:
-        return [h.in_units(value, span, unit) for value, span, unit in zip(row, spans, units, strict=True)]
+    def texts(values: list[float], noises: list[float]) -> list[str]:
+        return [h.in_units(*cell) for cell in zip(values, noises, units, strict=True)]
 
-    averages = texts([of["mean"] for of in profiles["whole"][shown]])
+    averages = texts(*([of[name] for of in profiles["whole"][shown]] for name in ("mean", "noise")))
     cells = [h.element("td", text, class_="number") for text in averages]
     body = [h.element("tr", h.element("th", f"all {counted}", scope="row"), h.element("td", "100%"), cells)]
     for cluster in profiles["clusters"]:
@@ -75,7 +74,8 @@ def _table(
         doubt = h.element("small", "may be noise") if cluster["doubtful"] else None
         head = h.element("th", link, " ", h.given_name(label, names), doubt, scope="row")
         share = h.element("td", h.share(cluster["share"]), class_="number")
-        pairs = zip(texts(values[label]), cluster["steps"][shown], strict=True)
+        own = (rows[label][name][shown] for name in ("values", "noises"))
+        pairs = zip(texts(*own), cluster["steps"][shown], strict=True)
         body.append(h.element("tr", head, share, [_cell(text, step) for text, step in pairs]))
     header = [h.element("th", name, scope="col") for name in ("cluster", f"of {counted}", *columns[shown])]
     caption = f"Centres of the clusters, compared with all {counted}"

@@ -11,7 +11,7 @@ import base64
 import numpy as np
 
 from recoup.queries.base import Array
-from recoup.report.html import Markup, element, in_units
+from recoup.report.html import PARTS, Markup, element, in_units
 from recoup.report.sections import Json
 
 _WIDTH, _LEFT, _TOP, _RIGHT, _BOTTOM = 560.0, 68.0, 12.0, 14.0, 46.0  # as the script has them
@@ -93,8 +93,9 @@ def _axes(
 
     def ends(j: int, view: tuple[float, float]) -> list[str]:
         scale = steps["scale"][j] or [steps["low"][j], steps["high"][j]]
-        values = np.interp(view, np.linspace(0.0, 1.0, len(scale)), scale)
-        return [in_units(float(value), steps["high"][j] - steps["low"][j]) for value in values]
+        around = np.clip([[at, at - 0.5 / PARTS, at + 0.5 / PARTS] for at in view], 0.0, 1.0)
+        values = np.interp(around, np.linspace(0.0, 1.0, len(scale)), scale)
+        return [in_units(float(value), float(above - below)) for value, below, above in values]
 
     right, bottom = _LEFT + width, _TOP + height
     first, last = ends(x, views[0])
