@@ -304,7 +304,7 @@ def test_nothing_to_read_is_said_by_fit_and_cluster(records, tmp_path):
     assert "Warning" not in answer.stderr
     # A table that is kept without its notes says so too; and that inference has begun is said in every run.
     assert answer.stdout.splitlines()[0] == "3 private centres (doubtful)"
-    assert answer.stderr.splitlines().count("inferring ...") == 1
+    assert "inferring" not in answer.stderr  # progress is for terminals
 
 
 @pytest.mark.parametrize("postprocess", ["auto", "none"])

@@ -251,7 +251,7 @@ def test_the_page_is_whole_escaped_and_asks_nobody_else():
     assert "&lt;b&gt;&amp;" in page
     assert "<b>&" not in page
     assert "NOT PRIVATE" in page
-    assert "prefers-color-scheme: dark" in page
+    assert "color-scheme: light dark" in page
 
 
 def test_the_figure_holds_every_method_and_says_that_it_is_not_private():
