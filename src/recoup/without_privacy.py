@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recoup import plots
+from recoup._shown import figure
 from recoup.algorithms.base import column_names
 from recoup.algorithms.kmeans.lloyd import in_order
 from recoup.curator.source import TableSource, source_on_terms
@@ -106,11 +107,20 @@ def picture_of(compared: WithoutPrivacy, domain: Domain) -> Any:
     spread = np.var(domain.to_unit(compared.exact_centers), axis=0)
     first, *second = (int(j) for j in np.sort(np.argsort(-spread, kind="stable")[:2]))
     pair = (first, second[0] if second else first)
-    upward = (domain.low[pair[1]], domain.high[pair[1]]) if second else (-1.0, 1.0)
     shown: dict[str, Any] = {"columns": column_names(domain), "pair": pair}
-    extent = (domain.low[first], domain.high[first], *upward)
-    plots.plot_density(domain.from_unit(compared.records), ax, pair=pair, extent=extent)
-    plots.plot_centers(compared.exact_centers, ax, kind="exact", label="k-means without privacy", **shown)
-    plots.plot_centers(compared.private_centers, ax, kind="private", label="private", **shown)
+    upward = (0.0, 1.0) if second else (-1.0, 1.0)
+    records = _on_scales(domain, domain.from_unit(compared.records))
+    plots.plot_density(records, ax, pair=pair, extent=(0.0, 1.0, *upward))
+    exact, private = (_on_scales(domain, found) for found in (compared.exact_centers, compared.private_centers))
+    plots.plot_centers(exact, ax, kind="exact", label="k-means without privacy", **shown)
+    plots.plot_centers(private, ax, kind="private", label="private", **shown)
+    for axis, column in zip((ax.xaxis, ax.yaxis), pair if second else pair[:1], strict=False):
+        # Places on the scale of the column, which may be a logarithm, are named by its values.
+        axis.set_major_formatter(lambda place, _, j=column: figure(float(domain.off_scale([place], j)[0])))
     ax.set_title("NOT PRIVATE: shows records, must not be published", color=plots.RED, fontsize=11, fontweight="bold")
     return plots.legend_below(ax, 2).figure
+
+
+def _on_scales(domain: Domain, rows: Array) -> Array:
+    """Where rows in the user's units lie on the scale of each column, from 0 at its lower bound to 1 at its upper."""
+    return np.column_stack([domain.on_scale(rows[:, j], j) for j in range(domain.n_columns)])

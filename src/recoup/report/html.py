@@ -170,6 +170,12 @@ def tracks(items: Sequence[tuple[Markup, str]]) -> Markup:
     return legend([(track(key), words) for key, words in items])
 
 
+def breakable(name: str) -> Markup:
+    """A name that a narrow column may break after the = between a column and its value, rather than within a word."""
+    before, sign, after = name.partition("=")
+    return join(before, sign, Markup("<wbr>"), after) if sign else join(name)
+
+
 def scale_row(name: str, what: str | None, value: object, marks: Sequence[Markup], words: str) -> Markup:
     """A line of a list of tracks: what it is about, its number, the marks of its track, and what it says in words."""
     texts = {"name": name, "what": what, "value": value}

@@ -77,7 +77,7 @@ def _table(
         own = (rows[label][name][shown] for name in ("values", "noises"))
         pairs = zip(texts(*own), cluster["steps"][shown], strict=True)
         body.append(h.element("tr", head, share, [_cell(text, step) for text, step in pairs]))
-    header = [h.element("th", name, scope="col") for name in ("cluster", f"of {counted}", *columns[shown])]
+    header = [h.element("th", h.breakable(name), scope="col") for name in ("cluster", f"of {counted}", *columns[shown])]
     caption = f"Centres of the clusters, compared with all {counted}"
     return h.scrolling(caption, h.element("thead", h.element("tr", header)), h.element("tbody", body), class_="heat")
 
