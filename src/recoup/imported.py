@@ -144,7 +144,7 @@ def imported_from_json(value: object) -> Transcript:
 
     >>> imported_from_json({"format": "recoup-foreign", "bounds": {"age": [0, 100]}, "mechanism": "laplace",
     ...     "epsilon": 0.5, "rounds": [{"query": {"type": "grid", "sides": [4]}, "noisy": [3, 9, 8, 1], "scale": 2}]})
-    Transcript(...)
+    <Transcript of elsewhere; ...>
     """
     if not isinstance(value, Mapping) or value.get("format") != FORMAT:
         raise TranscriptFormatError(f'this is not a file about answers made elsewhere: its "format" is not "{FORMAT}".')
