@@ -46,14 +46,14 @@ def linear_programme(y, b, bounded):
         cells = slice(stop - len(y[t]), stop)
         rows[t, cells], rows[t, n:-1][cells], rows[t, -1] = 1.0, -1.0, -1.0
     bounds = {"A_ub": np.hstack([-np.eye(n), np.eye(n), np.zeros((n, 1))]), "b_ub": flat} if bounded else {}
-    # presolve sometimes calls near ties of weights unbounded, which a cost >= 0 cannot be
-    for presolve in (True, False):
+    # the simplex method sometimes calls near ties of weights unbounded, which a cost >= 0 cannot be
+    for method, presolve in (("highs-ds", True), ("highs-ds", False), ("highs-ipm", True), ("highs-ipm", False)):
         found = linprog(
             np.concatenate([weights, weights, [0.0]]) / weights.max(),
             A_eq=rows,
             b_eq=[-part.sum() for part in y],
             bounds=[(0, None)] * (2 * n) + [(None, None)],
-            method="highs-ds",
+            method=method,
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "presolve": presolve},
             **bounds,
         )

@@ -222,7 +222,7 @@ def line_chart(
 
 
 # ---- numbers for readers: as many digits as matter where they stand, never more; the terminal has the same rules ----
-PARTS = 200  # of the range of a column: what is smaller is not shown where nothing else says how sure a number is
+PARTS = 100  # of the range of a column: what is smaller is not shown where nothing else says how sure a number is
 
 
 def in_units(value: float, noise: float, unit: str | Sequence[str] | None = None, outward: int = 0) -> str:
