@@ -11,12 +11,13 @@ inferred again. Where one cluster is suggested, a world of two must have shown, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from recoup._progress import OnProgress, parts_of, told
 from recoup._random import generator
@@ -25,7 +26,8 @@ from recoup._validate import whole_number
 from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.inference.inferred import InferredDataset
-from recoup.inference.intervals import draws_for, error_at, one_transcript, over_simulated
+from recoup.inference.intervals import draws_for, one_transcript
+from recoup.inference.simulate import Simulations
 from recoup.kernels.weighted_kmeans import Clustering, weighted_inertia, weighted_kmeans
 from recoup.maxent.measure import weighted_quantile
 from recoup.maxent.sizes import Clusters, WeightedPoints, sizes_by_counts
@@ -38,9 +40,13 @@ _REFERENCES, _REFERENCE_POINTS = 10, 2_000
 _SMALLEST = 1e-12  # of the loss of one cluster: below this a loss is zero
 _TINY = 1e-300  # a loss of nothing at all
 _SMALLEST_RANGE, _LARGEST_RANGE = 8, 20
-_DRAWS, _LEVEL_OF_DRAWS = 19, 0.95  # the curve is looked at, not read off
+_DRAWS, _LEVEL_OF_DRAWS = 12, 0.92  # the curve is looked at, not read off
 _WORLD_DRAWS, _WORLD_RESTARTS, _BOX_POINTS = 10, 4, 4_000
 _DEVIATIONS = 4.0  # several steps are tested, with a deviation from few draws
+_FIRST_WORLD_DRAWS, _CLEAR_DEVIATIONS = (
+    4,
+    12.0,
+)  # the deviation of so few is a third of the true one once in fifty times
 _SHOWN = 0.9  # of the worlds with two clusters must show them
 _TIGHTER = 0.5  # how much closer to its centre each record of such a world is
 
@@ -87,6 +93,7 @@ def suggest_clusters(
     n_draws: int | None = None,
     random_state: Any = None,
     on_progress: OnProgress | None = None,
+    simulations: Simulations | None = None,
 ) -> ClusterCurve:
     """The loss of the inferred data for 1 to k_max clusters, with intervals, and how many clusters it suggests.
 
@@ -98,9 +105,10 @@ def suggest_clusters(
             samples of as many records, and no suggestion is conclusive.
         domain: without a transcript, its bounds scale columns to [-1, 1]; without either, the inner 99% of the weight.
         level: the wanted coverage of the intervals.
-        n_draws: simulated transcripts of the intervals; by default 19, or as many as a level above 0.95 needs.
+        n_draws: simulated transcripts of the intervals; by default 12, or as many as a level above 0.92 needs.
         random_state: seeds choices that need no protection; by default the seed of the report.
         on_progress: called with (done, total), in percent, as the work goes on; the last time with done = total.
+        simulations: releases of the inferred data that were simulated before, from the same seed.
 
     Returns:
         The curve, and the suggestion with how far it can be trusted.
@@ -151,7 +159,10 @@ def suggest_clusters(
         log_error = _sampling_error(data, clusterings, level)
         sentence = "Not conclusive: how many was not held against the noise of the release. Intervals do that."
     else:
-        noise, by_gap = AgainstNoise(transcript, data, clusterings, rng), suggested
+        if simulations is None:
+            world = WeightedPoints(transcript.context.domain.to_unit(inferred.points), inferred.weights)
+            simulations = Simulations(transcript, world, "maxent", 0, generator(random_state))
+        noise, by_gap = AgainstNoise(simulations, data, clusterings, rng), suggested
         log_error = noise.log_errors(n_draws, level, draws_told)
         suggested = noise.most_distinct(by_gap)
         if suggested == by_gap and top < k_max - 1 and (suggested > 1 or noise.two_would_show()):
@@ -232,56 +243,71 @@ def _log_shares(loss: Array) -> Array:
 class AgainstNoise:
     """Holds numbers of clusters against the noise of a release, by counts and by simulated releases."""
 
-    transcript: Transcript  # what was released
+    simulations: Simulations  # of what was released
     data: WeightedPoints  # what was inferred from it, in the unit domain
     clusterings: Sequence[Clustering]  # of the data, into 1, 2, ... clusters
     rng: np.random.Generator  # harmless randomness
+    worlds: dict[int, Simulations] = field(default_factory=dict)  # of so many boxes, as far as they were needed
 
     def log_errors(self, n_draws: int, level: float, on_progress: OnProgress | None = None) -> Array:
         """Half the widths of intervals of log losses, which hold the noise and the bias of inference."""
 
-        def log_losses(data: WeightedPoints, stream: np.random.Generator) -> Array:
+        def log_losses(data: WeightedPoints) -> Array:
             losses = [weighted_inertia(*data, clustering.centers) for clustering in self.clusterings]
             return np.log(np.maximum(losses, _TINY))
 
-        true = log_losses(self.data, self.rng)
-        drawn = over_simulated(self.transcript, self.data, "maxent", log_losses, n_draws, self.rng, on_progress)
-        return error_at(np.stack(drawn) - true, level)
+        drawn = [log_losses(draw.again) for draw in self.simulations.first(n_draws, on_progress)]
+        deviations = np.sqrt(np.mean((np.stack(drawn) - log_losses(self.data)) ** 2, axis=0))
+        return np.asarray(student.ppf(0.5 + level / 2.0, n_draws) * deviations)
 
     def most_distinct(self, wanted: int) -> int:
         """The largest number of clusters, at most as many as wanted, that noise would not have made."""
         for k in range(wanted, 1, -1):
-            sizes = sizes_by_counts(self.transcript.rounds, Clusters(self.clusterings[k - 1].centers, self.data))
+            sizes = sizes_by_counts(
+                self.simulations.transcript.rounds, Clusters(self.clusterings[k - 1].centers, self.data)
+            )
             real = (sizes.sure | np.isinf(sizes.deviations)).all()
             # One box too: boxes that meet, as in a table without clusters, are no good likeness of what they came from.
-            if real and all(_gain(self.clusterings, n, k) > self._limit(n, k) for n in sorted({k - 1, 1})):
+            if real and all(self._is_gain(n, k) for n in sorted({k - 1, 1}, reverse=True)):
                 return k
         return 1
 
     def two_would_show(self) -> bool:
         """Whether two tight clusters in the place of the data would have shown, and do not."""
-        limit, centers = self._limit(1, 2), self.clusterings[1].centers
+        limit, centers = _limit(self._gains(self._world(1), 1, 2, _WORLD_DRAWS)), self.clusterings[1].centers
         if _gain(self.clusterings, 1, 2) > limit:
             return False
         middles = centers[Clusters(centers, self.data).labels]
         tight = WeightedPoints(middles + _TIGHTER * (self.data.points - middles), self.data.weights)
-        return bool((self._gains(tight, 1, 2) > limit).mean() >= _SHOWN)
+        return bool((self._gains(self._released(tight), 1, 2, _WORLD_DRAWS) > limit).mean() >= _SHOWN)
 
-    def _limit(self, fewer: int, more: int) -> float:
-        """The most that a world of fewer clusters would gain from more of them by chance."""
-        gains = self._gains(self._boxes(fewer), fewer, more)
-        spread = np.std(gains, ddof=1) * np.sqrt(1.0 + 1.0 / len(gains))
-        return float(np.mean(gains) + _DEVIATIONS * spread)
+    def _is_gain(self, fewer: int, more: int) -> bool:
+        """Whether more clusters gain more than by chance in a world of fewer; few draws tell what is clear."""
+        gain, world = _gain(self.clusterings, fewer, more), self._world(fewer)
+        gains = self._gains(world, fewer, more, _FIRST_WORLD_DRAWS)
+        above = gain - float(np.mean(gains))
+        if above <= 0.0 or above > _CLEAR_DEVIATIONS * float(np.std(gains, ddof=1)):
+            return above > 0.0
+        return gain > _limit(self._gains(world, fewer, more, _WORLD_DRAWS))
 
-    def _gains(self, world: WeightedPoints, fewer: int, more: int) -> Array:
+    def _world(self, k: int) -> Simulations:
+        """Releases of k boxes in the place of the clusters; whoever asks for them again gets the same."""
+        if k not in self.worlds:
+            self.worlds[k] = self._released(self._boxes(k))
+        return self.worlds[k]
+
+    def _released(self, world: WeightedPoints) -> Simulations:
+        return Simulations(self.simulations.transcript, world, "maxent", 0, self.rng.spawn(1)[0])
+
+    def _gains(self, world: Simulations, fewer: int, more: int, n_draws: int) -> Array:
         """What more clusters gain in data that is inferred from releases of a world."""
+        # The known centres are a start too: a search that fails would look like a gain.
+        starts = [(n, self.clusterings[n - 1].centers[None]) for n in (fewer, more)]
 
-        def work(data: WeightedPoints, stream: np.random.Generator) -> float:
-            # The known centres are a start too: a search that fails would look like a gain.
-            known = ((n, self.clusterings[n - 1].centers[None]) for n in (fewer, more))
-            return _gain([_cluster(data, n, _WORLD_RESTARTS, stream, starts=starts) for n, starts in known], 1, 2)
+        def gain(data: WeightedPoints) -> float:
+            return _gain([_cluster(data, n, _WORLD_RESTARTS, self.rng, starts=known) for n, known in starts], 1, 2)
 
-        return np.array(over_simulated(self.transcript, world, "maxent", work, _WORLD_DRAWS, self.rng))
+        return np.array([gain(draw.again) for draw in world.first(n_draws)])
 
     def _boxes(self, k: int) -> WeightedPoints:
         """Each of k clusters as uniform points in a box along its principal axes, of its size, mean and covariance."""
@@ -295,7 +321,15 @@ class AgainstNoise:
             half = np.sqrt(3.0 * np.maximum(variances, 0.0))
             points.append(mean + self.rng.uniform(-half, half, size=(n, len(half))) @ axes.T)
             weights.append(np.full(n, sizes[i] / n))
-        return WeightedPoints(self.transcript.context.domain.clip(np.concatenate(points)), np.concatenate(weights))
+        return WeightedPoints(
+            self.simulations.transcript.context.domain.clip(np.concatenate(points)), np.concatenate(weights)
+        )
+
+
+def _limit(gains: Array) -> float:
+    """The most that would be gained by chance."""
+    spread = np.std(gains, ddof=1) * np.sqrt(1.0 + 1.0 / len(gains))
+    return float(np.mean(gains) + _DEVIATIONS * spread)
 
 
 def _gain(clusterings: Sequence[Clustering], fewer: int, more: int) -> float:

@@ -2,37 +2,34 @@
 
 The inferred data is taken as if it were the data, and released again and again with fresh noise; each release is
 inferred from and clustered in the same way, and the errors against the clusters of the inferred data are read off: the
-noise and the bias of inference alike. Rounds of DP-KMEANS say nothing about what is inside a cell but its mean, so
-there each draw starts from other data that explains the rounds as well. An interval that would be wrong is withheld.
+noise and the bias of inference alike. An interval that would be wrong is withheld.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import digamma, polygamma
 from scipy.stats import norm
-from threadpoolctl import threadpool_limits
+from scipy.stats import t as student
 
 from recoup._progress import OnProgress, told
 from recoup._random import generator
 from recoup._shown import Card, Shown, figure, frame
-from recoup._threads import n_threads
 from recoup._validate import probability, whole_number
 from recoup.algorithms.kmeans.lloyd import paired
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError
-from recoup.inference.diagnostics import expected_answer
 from recoup.inference.evidence import evidence_of
-from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.judge import certain_misfits, doubts_of
+from recoup.inference.simulate import Draw, Simulations
 from recoup.kernels.weighted_kmeans import weighted_kmeans
-from recoup.maxent.measure import Pass, Problem, by_cells, maxent, only_cells, only_means, temperature_of_means
+from recoup.maxent.measure import only_means
 from recoup.maxent.sizes import Clusters, WeightedPoints, records_of
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
@@ -48,14 +45,10 @@ _NO_RECORDS = "the released counts cannot be told from those of an empty table"
 _MISSED = "the last round measured another value, outside of the interval"
 _SHARED = "no round counted it apart from others"
 _DRAWS = 39  # the 36th of 39 is exactly the 90% point, the 38th the 95% point
-# One pass on so many points has the error of two on 10,000 within a few per cent, at a sixth of the time.
-_POINTS, _PASSES = 4_000, 1
-# Other data in the place of the inferred: so many clumps for each cluster, so far from where the inferred data is.
-_CLUMPS, _CLUMP_SHIFT, _CLUMP_SPREADS = 2, 0.3, (0.02, 0.05, 0.1, 0.2)
-_SMOOTH_POINTS, _SMOOTH_WEIGHT, _CLUMP_TOLERANCE, _CLUMP_STEPS = 0.25, 0.1, 0.1, 200
-
-Value = TypeVar("Value")
-Work = Callable[[WeightedPoints, np.random.Generator], Value]
+# Fewer do where all errors together tell how wide each is: so many degrees of freedom tell an end to 8% of the width,
+# as the 36th of 39 does to 7%.
+_FEWER_DRAWS, _FREEDOM, _MOST_FREEDOM = (12, 24), 20.0, 1e6
+_LEVEL_OF_FEWER = 0.95  # a level up to which the tails of the errors are those of a normal law
 
 
 class Withheld(NamedTuple):
@@ -148,6 +141,7 @@ def intervals(
     n_draws: int | None = None,
     random_state: Any = None,
     on_progress: OnProgress | None = None,
+    simulations: Simulations | None = None,
 ) -> Intervals:
     """Intervals of the estimate around the clusters that k-means without noise would find near these centres.
 
@@ -161,9 +155,10 @@ def intervals(
         centers: (K, d) fitted centres in the user's units, as `refit` returns them.
         level: the wanted coverage, between 0 and 1.
         simultaneous: whether all intervals of centres, and all of sizes, must hold at once, instead of each by itself.
-        n_draws: simulated transcripts; by default 39, or as many as a level above 0.975 needs.
+        n_draws: simulated transcripts; by default 12 to 39, as many as the widths need, or a level above 0.975.
         random_state: seeds choices that need no protection; by default the seed of the commands and the report.
         on_progress: called with (done, total), the draws, as the work goes on; the last time with done = total.
+        simulations: releases of the inferred data that were simulated before, from the same seed.
 
     Returns:
         Intervals whose rows follow the rows of `centers`.
@@ -189,39 +184,44 @@ def intervals(
         raise ParameterError(f"centers has shape {centers.shape}: give (K, {domain.n_columns}) centres.")
     if not np.isfinite(centers).all():
         raise ParameterError("centers must be finite numbers.")
-    n_draws = draws_for(level, n_draws)
-    rng = generator(random_state)
+    most = draws_for(level, n_draws)
+    if simulations is None:
+        simulations = Simulations.of(transcript, inferred, len(centers), generator(random_state))
     start = domain.to_unit(centers)
     data = WeightedPoints(domain.to_unit(inferred.points), inferred.weights)
     size = Clusters(start, data).sizes
     # The means of the last round stand in the order of its cells, and the centres in their own.
     of_cells = inferred.method == "consistency" and len(data.points) == len(start)
     rows = paired(start, data.points)[1] if of_cells else None
-    if inferred.method != "maxent":
-        # Most of its points are centres of cells: something with a spread must stand for the data.
-        world = infer(transcript, "maxent", random_state=rng, n_points=_POINTS, warn=False)
-        data = WeightedPoints(domain.to_unit(world.points), world.weights)
 
-    def clusters(data: WeightedPoints, stream: np.random.Generator) -> tuple[Array, Array]:
-        """Lloyd from the fitted centres, so that clusters keep their index."""
+    def clusters(data: WeightedPoints) -> Array:
+        """Sizes and centres, (K, 1 + d), by Lloyd's iteration from the fitted ones, so that they keep their index."""
         if rows is not None and len(data.points) == len(start):
-            return data.points[rows], data.weights[rows]
-        ends = weighted_kmeans(data.points, data.weights, len(start), n_restarts=0, rng=stream, starts=start[None])
-        return ends.centers, Clusters(ends.centers, data).sizes
+            return np.column_stack([data.weights[rows], data.points[rows]])
+        ends = weighted_kmeans(*data, len(start), n_restarts=0, rng=simulations.rng, starts=start[None])
+        return np.column_stack([Clusters(ends.centers, data).sizes, ends.centers])
 
     means_alone = only_means(transcript.rounds)
-    truth = None if means_alone else clusters(data, rng)
+    truth = None if means_alone else clusters(simulations.data)
 
-    def errors(stream: np.random.Generator) -> tuple[Array, Array]:
-        world = clumped(transcript, data, _CLUMPS * len(start), stream) if means_alone else data
-        true_centers, true_size = truth or clusters(world, stream)
-        its_centers, its_size = clusters(released_again(transcript, world, inferred.method, stream), stream)
-        return its_centers - true_centers, its_size - true_size
+    def error(draw: Draw) -> Array:
+        return clusters(draw.again) - (clusters(draw.world) if truth is None else truth)
 
-    center_errors, size_errors = map(np.stack, zip(*in_threads(errors, n_draws, rng, on_progress), strict=True))
-    center_model, size_model = _model_errors(transcript.rounds, start, size)
-    center_error = _half_widths(center_errors, center_model, level, simultaneous)
-    size_error = _half_widths(size_errors, size_model, level, simultaneous)
+    errors, widths = list[Array](), None
+    fewer = n_draws is None and level <= _LEVEL_OF_FEWER and not simultaneous and not means_alone
+    for n in (*((n for n in _FEWER_DRAWS if n < most) if fewer else ()), most):
+        errors += [error(draw) for draw in simulations.first(n, on_progress, most)[len(errors) :]]
+        widths = _shared_widths(np.stack(errors), level) if n < most else None
+        if widths is not None:
+            break
+    told(on_progress, most, most)
+    model = np.column_stack(_model_errors(transcript.rounds, start, size)[::-1])
+    if widths is None:
+        parts = [_half_widths(np.stack(errors)[..., part], level, simultaneous) for part in (0, slice(1, None))]
+        widths = np.column_stack(parts)
+    at_once = np.array([len(size), *[start.size] * start.shape[1]]) if simultaneous else 1.0
+    half_widths = np.hypot(widths, norm.ppf(0.5 + level ** (1.0 / at_once) / 2.0) * model)
+    size_error, center_error = half_widths[:, 0], half_widths[:, 1:]
     withheld = withheld_from(transcript, inferred, centers, center_error, size_error)
     center_low = np.minimum(domain.ends_from_unit(start, start - center_error), centers)
     center_high = np.maximum(domain.ends_from_unit(start, start + center_error), centers)
@@ -237,7 +237,7 @@ def intervals(
         center_high=center_high,
         size_low=size_low,
         size_high=size_high,
-        n_draws=n_draws,
+        n_draws=len(errors),
         simultaneous=simultaneous,
         withheld=withheld,
         centers=centers,
@@ -271,16 +271,51 @@ def _model_errors(rounds: Sequence[Round], centers: Array, sizes: Array) -> tupl
     return np.maximum(_MOVES * moved, _MISSES * missed), of_sizes
 
 
-def _half_widths(errors: Array, model: Array, level: float, simultaneous: bool) -> Array:
-    """Half the widths that hold the errors of simulated transcripts, (n, ...), and beside them those of the model."""
+def _half_widths(errors: Array, level: float, simultaneous: bool) -> Array:
+    """Half the widths that hold the errors of simulated transcripts, (n, ...): each by itself, or all at once."""
     widths = error_at(errors, level)
-    alone = float(norm.ppf(0.5 + level / 2.0))
     if not simultaneous:
-        return np.hypot(widths, alone * model)
+        return widths
     least = np.maximum(widths, 1e-300)
     together = error_at(np.max(np.abs(errors) / least, axis=tuple(range(1, errors.ndim))), level)
-    everywhere = float(norm.ppf(0.5 + level ** (1.0 / widths.size) / 2.0))
-    return np.hypot(np.maximum(together, 1.0) * widths, everywhere * model)
+    return np.maximum(together, 1.0) * widths
+
+
+def _shared_widths(errors: Array, level: float) -> Array | None:
+    """The same from few draws, (n, K, 1 + d), if the errors of all centres together tell how wide each is; else none.
+
+    Mean squares are drawn towards what their cluster and their column have in common, as far as they differ from it by
+    no more than so few draws explain (the moderated variances of Smyth, 2004), and the law of all standardised errors
+    is held against Student's. Each size stands for itself.
+    """
+    n, n_clusters, n_columns = len(errors), errors.shape[1], errors.shape[2] - 1
+    squares, left = np.mean(errors**2, axis=0), (n_clusters - 1) * (n_columns - 1)
+    of_sizes, of_centers = squares[:, 0], squares[:, 1:]
+    if left < 2 or not (of_centers > 0).all():
+        return None
+    logs = np.log(of_centers) - digamma(n / 2.0) + np.log(n / 2.0)
+    common = logs.mean(axis=0) + logs.mean(axis=1, keepdims=True) - logs.mean()
+    excess = float(np.sum((logs - common) ** 2)) / left - float(polygamma(1, n / 2.0))
+    # As good as what it is an average of, and as alike as the values are.
+    prior = min(_freedom_of(excess), n * of_centers.size / (n_clusters + n_columns - 1))
+    freedom = prior + n
+    if freedom < _FREEDOM:
+        return None
+    usual = np.exp(common + digamma(prior / 2.0) - np.log(prior / 2.0))
+    deviations = np.sqrt((prior * usual + n * of_centers) / freedom)
+    found = float(np.quantile(np.abs(errors[..., 1:]) / deviations, level))
+    at = 0.5 + level / 2.0
+    of_centers = max(found, float(student.ppf(at, freedom))) * deviations
+    return np.column_stack([student.ppf(at, n) * np.sqrt(of_sizes), of_centers])
+
+
+def _freedom_of(excess: float) -> float:
+    """The degrees of freedom whose chi squared has a logarithm of this variance."""
+    low, high = 1e-3, _MOST_FREEDOM
+    for _ in range(60):
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if polygamma(1, middle / 2.0) > excess else (low, middle)
+    return low
 
 
 def withheld_from(
@@ -337,84 +372,3 @@ def error_at(errors: Array, level: float) -> Array:
     """The absolute error of rank (n + 1) level among n draws: a further one of the same law stays below as often."""
     rank = min(ceil((len(errors) + 1) * level - 1e-9), len(errors))
     return np.asarray(np.sort(np.abs(errors), axis=0)[rank - 1])
-
-
-def over_simulated(
-    transcript: Transcript,
-    data: WeightedPoints,
-    method: str,
-    work: Work[Value],
-    n_draws: int,
-    rng: np.random.Generator,
-    on_progress: OnProgress | None = None,
-) -> list[Value]:
-    """What `work` returns for data inferred from simulated releases of given data, whatever the number of threads."""
-
-    def draw(stream: np.random.Generator) -> Value:
-        return work(released_again(transcript, data, method, stream), stream)
-
-    return in_threads(draw, n_draws, rng, on_progress)
-
-
-def in_threads(
-    draw: Callable[[np.random.Generator], Value],
-    n_draws: int,
-    rng: np.random.Generator,
-    on_progress: OnProgress | None = None,
-) -> list[Value]:
-    """Call a function with as many independent streams, in the order of the draws."""
-    streams, drawn = rng.spawn(n_draws), list[Value]()
-    # BLAS in one thread for all draws: its limit is set for the whole process, and the sums must not depend on it.
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(min(n_threads(), n_draws)) as pool:
-        for value in pool.map(draw, streams):
-            drawn.append(value)
-            told(on_progress, len(drawn), n_draws)
-    return drawn
-
-
-def simulated_rounds(transcript: Transcript, exact: Sequence[Array], rng: np.random.Generator) -> tuple[Round, ...]:
-    """The rounds of a transcript with other answers: exact ones plus fresh noise of the released scales."""
-    return tuple(answered.simulated(answer, rng) for answered, answer in zip(transcript.rounds, exact, strict=True))
-
-
-def released_again(
-    transcript: Transcript, data: WeightedPoints, method: str, rng: np.random.Generator
-) -> WeightedPoints:
-    """Data inferred from one simulated release of given data."""
-    rounds = simulated_rounds(transcript, [expected_answer(answered, *data) for answered in transcript.rounds], rng)
-    if method == "maxent" and not only_means(rounds) and only_cells(rounds):
-        settings = {"n_points": _POINTS, "n_passes": _PASSES, "n_settling": evidence_of(transcript).parts[0].n_settling}
-        measure = maxent(by_cells(transcript.context, rounds, rng, **settings))
-        return WeightedPoints(measure.points, measure.weights)
-    again = infer(replace(transcript, rounds=rounds), method, random_state=rng, n_points=_POINTS, warn=False)
-    return WeightedPoints(transcript.context.domain.to_unit(again.points), again.weights)
-
-
-def clumped(transcript: Transcript, data: WeightedPoints, n_clumps: int, rng: np.random.Generator) -> WeightedPoints:
-    """Other data that explains the rounds, with most of its mass in a few clumps at random places.
-
-    Maximum entropy makes one wide cluster of two in a cell, which every transcript simulated from it would confirm.
-    """
-    context, total = transcript.context, float(data.weights.sum())
-    n_smooth = round(_POINTS * _SMOOTH_POINTS)
-    n_clumped = _POINTS - n_smooth
-    chosen = rng.choice(len(data.points), size=n_clumps + n_smooth, p=data.weights / total)
-    middles, smooth = data.points[chosen[:n_clumps]], data.points[chosen[n_clumps:]]
-    middles = context.domain.clip(middles + _CLUMP_SHIFT * rng.standard_normal(middles.shape))
-    spreads = rng.choice(_CLUMP_SPREADS, size=n_clumps)
-    clump = rng.choice(n_clumps, size=n_clumped, p=rng.dirichlet(np.ones(n_clumps)))
-    offsets = spreads[clump, None] * rng.standard_normal((n_clumped, middles.shape[1]))
-    points = np.concatenate([context.domain.clip(middles[clump] + offsets), smooth])
-    sizes = [n_clumped, n_smooth]
-    base = np.repeat([(1 - _SMOOTH_WEIGHT) * total / n_clumped, _SMOOTH_WEIGHT * total / n_smooth], sizes)
-    count_scale = float(np.mean([answered.scales[0] for answered in transcript.rounds]))
-    problem = Problem(
-        context=context,
-        rounds=transcript.rounds,
-        total=total,
-        temperature=temperature_of_means(count_scale, total),
-        support=lambda n, _: points,
-        passes=(Pass(n_points=_POINTS, tolerance=_CLUMP_TOLERANCE, max_steps=_CLUMP_STEPS),),
-        base=base,
-    )
-    return WeightedPoints(points, maxent(problem).weights)

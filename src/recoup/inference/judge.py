@@ -20,7 +20,7 @@ from recoup.inference.diagnostics import Misfit, expected_answer, misfits_of
 from recoup.inference.evidence import Evidence, evidence_of
 from recoup.inference.inferred import InferredDataset
 from recoup.inference.verdict import Reason, Verdict, named, notes_of, reasons_of
-from recoup.maxent.measure import by_cells, maxent, only_cells
+from recoup.maxent.measure import only_cells, where_centers_settle
 from recoup.maxent.sizes import Clusters, WeightedPoints, records_of, sizes_by_counts
 from recoup.queries.base import Array
 from recoup.queries.cells import as_cells
@@ -28,7 +28,6 @@ from recoup.transcript.transcript import Transcript
 
 _FALSE_ALARM = 0.005  # of all tests that decide about one verdict, together: inside the 1% that is promised
 _FACTOR, _DEVIATIONS = 1.5, 4.0  # by both of them the number of records must differ from the declared one
-_PREDICTION_POINTS, _PREDICTION_PASSES = 4_000, 1  # as between rounds that settle centres
 _CLUSTER = "cluster{} {}"
 _EMPTY = "the released counts cannot be told from those of an empty table: the file may be empty, a column text, or "
 _EMPTY += "every record incomplete; or epsilon is too small"
@@ -165,8 +164,7 @@ def predicted_last_round(evidence: Evidence) -> dict[int, Array]:
     if len(evidence.parts) != 1 or not adaptive:
         return {}
     before = replace(evidence.parts[0], rounds=rounds[:-1])
-    rng, settings = np.random.default_rng(0), {"n_points": _PREDICTION_POINTS, "n_passes": _PREDICTION_PASSES}
-    measure = maxent(by_cells(evidence.context, before.rounds, rng, n_settling=before.n_settling, **settings))
+    measure = where_centers_settle(evidence.context, before.rounds, before.n_settling)
     return {len(rounds) - 1: expected_answer(rounds[-1], measure.points, measure.weights)}
 
 

@@ -1,9 +1,9 @@
-"""Numba kernels for sparse rows of additive measurements, stored point by point.
+"""Numba kernels for the rows of additive measurements, by groups of support points.
 
-A support point touches few rows: one cell of every partition. Its entries are kept as *runs*, stretches of
-consecutive rows (a cell's count and its sums are one run), so that partitions and general sparse rows share one
-format and the inner loops stay contiguous. Where all partitions add the same values, points with the same tuple of
-cells are *groups* instead, and one vector of coefficients or totals serves a whole group.
+A point touches few rows. Partitions with sums put it into a tile, a cell's count and sums; points with the same tuple
+of tiles are one group, whose moments say everything about how its tiles meet. Counts alone are single entries of a
+point, since with them hardly two points would be alike; rows that every point touches come last. Loops run along
+stretches of memory that nothing else writes to, so that they become vector instructions.
 """
 
 from __future__ import annotations
@@ -15,173 +15,139 @@ import numpy as np
 from recoup.kernels.compiled import compiled
 
 
-class Runs(NamedTuple):
-    """Sparse rows point by point; the rows of one point's runs are increasing.
-
-    So a Gram matrix needs only pairs of runs a <= b, its upper triangle.
-    """
-
-    start: np.ndarray  # (m + 1,): point i owns the runs start[i] <= r < start[i + 1]
-    row: np.ndarray  # (n_runs,): run r covers length[r] rows from row[r] on
-    length: np.ndarray  # (n_runs,)
-    offset: np.ndarray  # (n_runs,): where its values start
-    value: np.ndarray  # (n_values,)
-
-
-class Groups(NamedTuple):
-    """Points grouped by their cells."""
+class Layout(NamedTuple):
+    """Rows point by point: entries first, then tiles, then the rows of all points."""
 
     start: np.ndarray  # (G + 1,): the points of group g are start[g] <= i < start[g + 1]
-    row: np.ndarray  # (G, T): first row of the group's cell in every partition
-    width: np.ndarray  # (T,): rows of a cell
-    values: np.ndarray  # (m, W): a point's count (1) and its sums
+    tile: np.ndarray  # (G, P): first row of the group's cell in every partition with sums: its count, then its sums
+    column: np.ndarray  # (P,): where the sums of a partition start among the values
+    width: np.ndarray  # (P,): how many they are
+    values: np.ndarray  # (m, C): 1, then what a point adds to sums, then what it adds to the rows of all points
+    n_own: int  # of the values, those before the rows of all points
+    entry: np.ndarray  # (m + 1,): the entries of point i are entry[i] <= e < entry[i + 1]
+    entry_row: np.ndarray  # (E,) increasing in a point
+    entry_value: np.ndarray  # (E,)
 
 
-@compiled()
-def gather(runs, z, out):
+@compiled(nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def gather(layout, z, out):
     """Write A' z, (m,): what the dual variables z, (R,), say about every point."""
-    starts, rows, lengths, offsets, values = runs
-    for i in range(out.shape[0]):
-        total = 0.0
-        for r in range(starts[i], starts[i + 1]):
-            row, offset = rows[r], offsets[r]
-            for j in range(lengths[r]):
-                total += z[row + j] * values[offset + j]
-        out[i] = total
-
-
-@compiled()
-def scatter(runs, weights, out):
-    """Write A weights, (R,): the exact answers of a measure."""
-    starts, rows, lengths, offsets, values = runs
-    out[:] = 0.0
-    for i in range(weights.shape[0]):
-        weight = weights[i]
-        for r in range(starts[i], starts[i + 1]):
-            row, offset = rows[r], offsets[r]
-            for j in range(lengths[r]):
-                out[row + j] += weight * values[offset + j]
-
-
-@compiled(nogil=True)
-def gram(runs, weights, part, n_parts, out):
-    """Add the upper triangle of A diag(weights) A' to out, (R, >= R).
-
-    Of n_parts disjoint sets of rows only one is filled, so that threads never share one.
-    """
-    starts, rows, lengths, offsets, values = runs
-    for i in range(weights.shape[0]):
-        weight = weights[i]
-        for a in range(starts[i], starts[i + 1]):
-            row_a, offset_a, length_a = rows[a], offsets[a], lengths[a]
-            if n_parts > 1 and (row_a // length_a) % n_parts != part:
-                continue
-            for b in range(a, starts[i + 1]):
-                row_b, offset_b, length_b = rows[b], offsets[b], lengths[b]
-                for j in range(length_a):
-                    scaled = weight * values[offset_a + j]
-                    for k in range(length_b):
-                        out[row_a + j, row_b + k] += scaled * values[offset_b + k]
-
-
-@compiled()
-def gram_dense(runs, dense, weights, first, out):
-    """Add the products of the sparse rows with the dense ones, (m, D), which come after these `first` rows."""
-    starts, rows, lengths, offsets, values = runs
-    n_dense = dense.shape[1]
-    for i in range(weights.shape[0]):
-        for a in range(starts[i], starts[i + 1]):
-            row, offset = rows[a], offsets[a]
-            for j in range(lengths[a]):
-                scaled = weights[i] * values[offset + j]
-                tile = out[row + j, first : first + n_dense]
-                for k in range(n_dense):
-                    tile[k] += scaled * dense[i, k]
-
-
-@compiled()
-def gram_diagonal(runs, weights, out):
-    """Write the products of rows within one run, (R, width): the tiles of a block-diagonal preconditioner."""
-    starts, rows, lengths, offsets, values = runs
-    out[:] = 0.0
-    for i in range(weights.shape[0]):
-        for a in range(starts[i], starts[i + 1]):
-            row, offset, length = rows[a], offsets[a], lengths[a]
-            for j in range(length):
-                scaled = weights[i] * values[offset + j]
-                for k in range(length):
-                    out[row + j, k] += scaled * values[offset + k]
-
-
-@compiled()
-def gather_grouped(groups, z, out):
-    """Write A' z, (m,), by one vector of coefficients for each group."""
-    starts, rows, widths, values = groups
-    coefficients = np.empty(values.shape[1])
-    for g in range(rows.shape[0]):
-        coefficients[:] = 0.0
-        for t in range(widths.shape[0]):
-            for j in range(widths[t]):
-                coefficients[j] += z[rows[g, t] + j]
-        for i in range(starts[g], starts[g + 1]):
+    start, tile, column, width, values, n_own, entry, entry_row, entry_value = layout
+    n_columns = values.shape[1]
+    first_of_all = z.shape[0] - (n_columns - n_own)
+    coefficients = np.empty(n_columns)
+    for g in range(start.shape[0] - 1):
+        coefficients[:n_own] = 0.0
+        coefficients[n_own:] = z[first_of_all:]
+        for p in range(tile.shape[1]):
+            row = tile[g, p]
+            coefficients[0] += z[row]
+            for j in range(width[p]):
+                coefficients[column[p] + j] += z[row + 1 + j]
+        for i in range(start[g], start[g + 1]):
             total = 0.0
-            for j in range(values.shape[1]):
+            for j in range(n_columns):
                 total += coefficients[j] * values[i, j]
+            for e in range(entry[i], entry[i + 1]):
+                total += z[entry_row[e]] * entry_value[e]
             out[i] = total
 
 
-@compiled()
-def scatter_grouped(groups, weights, out):
-    """Add A weights to out, (R,), by one vector of totals for each group."""
-    starts, rows, widths, values = groups
-    totals = np.empty(values.shape[1])
-    for g in range(rows.shape[0]):
+@compiled(nogil=True)
+def scatter(layout, weights, out):
+    """Write A weights, (R,): the exact answers of a measure."""
+    start, tile, column, width, values, n_own, entry, entry_row, entry_value = layout
+    n_columns = values.shape[1]
+    first_of_all = out.shape[0] - (n_columns - n_own)
+    out[:] = 0.0
+    totals = np.empty(n_columns)
+    for g in range(start.shape[0] - 1):
         totals[:] = 0.0
-        for i in range(starts[g], starts[g + 1]):
-            for j in range(values.shape[1]):
-                totals[j] += weights[i] * values[i, j]
-        for t in range(widths.shape[0]):
-            for j in range(widths[t]):
-                out[rows[g, t] + j] += totals[j]
+        for i in range(start[g], start[g + 1]):
+            weight = weights[i]
+            for j in range(n_columns):
+                totals[j] += weight * values[i, j]
+            for e in range(entry[i], entry[i + 1]):
+                out[entry_row[e]] += weight * entry_value[e]
+        for p in range(tile.shape[1]):
+            row = tile[g, p]
+            out[row] += totals[0]
+            for j in range(width[p]):
+                out[row + 1 + j] += totals[column[p] + j]
+        for j in range(n_own, n_columns):
+            out[first_of_all + j - n_own] += totals[j]
 
 
-@compiled()
-def moments(groups, weights, out):
-    """Add the sum of weight * value value' over each group to out, (G, W, W)."""
-    starts, values = groups.start, groups.values
-    n = values.shape[1]
-    for g in range(out.shape[0]):
-        for i in range(starts[g], starts[g + 1]):
-            for j in range(n):
-                scaled = weights[i] * values[i, j]
-                for k in range(j, n):
-                    out[g, j, k] += scaled * values[i, k]
-        for j in range(n):
+@compiled(nogil=True)
+def gram(layout, weights, out):
+    """Write the upper triangle of A diag(weights) A', (R, R), without the products of two rows of all points."""
+    start, tile, column, width, values, n_own, entry, entry_row, entry_value = layout
+    n_columns, n_tiles = values.shape[1], tile.shape[1]
+    first_of_all = out.shape[0] - (n_columns - n_own)
+    out[:] = 0.0
+    moments = np.zeros((n_own, n_columns), values.dtype)
+    scaled = np.empty(n_columns, values.dtype)
+    for g in range(start.shape[0] - 1):
+        moments[:] = 0.0
+        for i in range(start[g], start[g + 1]):
+            for j in range(n_columns):
+                scaled[j] = weights[i] * values[i, j]
+            if n_tiles > 0:
+                for j in range(n_own):
+                    value = values[i, j]
+                    line = moments[j]
+                    for k in range(j, n_columns):
+                        line[k] += value * scaled[k]
+            for e in range(entry[i], entry[i + 1]):
+                value = entry_value[e]
+                line = out[entry_row[e]]
+                for f in range(e, entry[i + 1]):
+                    line[entry_row[f]] += weights[i] * (value * entry_value[f])
+                for p in range(n_tiles):
+                    row, first = tile[g, p], column[p]
+                    line[row] += value * scaled[0]
+                    sums, added = line[row + 1 : row + 1 + width[p]], scaled[first : first + width[p]]
+                    for j in range(width[p]):
+                        sums[j] += value * added[j]
+                for j in range(n_own, n_columns):
+                    line[first_of_all + j - n_own] += value * scaled[j]
+        for j in range(n_own):
             for k in range(j):
-                out[g, j, k] = out[g, k, j]
+                moments[j, k] = moments[k, j]
+        for a in range(n_tiles):
+            for j in range(1 + width[a]):
+                line, moment = out[tile[g, a] + j], moments[0 if j == 0 else column[a] + j - 1]
+                for b in range(a, n_tiles):
+                    row, first = tile[g, b], column[b]
+                    line[row] += moment[0]
+                    for k in range(width[b]):
+                        line[row + 1 + k] += moment[first + k]
+                for k in range(n_own, n_columns):
+                    line[first_of_all + k - n_own] += moment[k]
 
 
 @compiled()
-def gram_grouped(groups, group_moments, out):
-    """Add each group's moments wherever two of its cells meet: the upper triangle of A diag(weights) A'."""
-    rows, widths = groups.row, groups.width
-    for g in range(rows.shape[0]):
-        for a in range(widths.shape[0]):
-            for b in range(a, widths.shape[0]):
-                for j in range(widths[a]):
-                    for k in range(widths[b]):
-                        out[rows[g, a] + j, rows[g, b] + k] += group_moments[g, j, k]
-
-
-@compiled()
-def tiles_grouped(groups, group_moments, out):
-    """Add each group's moments to the tiles of its cells, (R, W)."""
-    rows, widths = groups.row, groups.width
-    for g in range(rows.shape[0]):
-        for a in range(widths.shape[0]):
-            for j in range(widths[a]):
-                for k in range(widths[a]):
-                    out[rows[g, a] + j, k] += group_moments[g, j, k]
+def tiles(layout, weights, out):
+    """Write the products of the rows of one tile, (R, width): what a block-diagonal preconditioner is made of."""
+    start, tile, column, width, values, n_own, entry, entry_row, entry_value = layout
+    first_of_all = out.shape[0] - (values.shape[1] - n_own)
+    out[:] = 0.0
+    for g in range(start.shape[0] - 1):
+        for i in range(start[g], start[g + 1]):
+            weight = weights[i]
+            for e in range(entry[i], entry[i + 1]):
+                out[entry_row[e], 0] += weight * entry_value[e] ** 2
+            for j in range(n_own, values.shape[1]):
+                out[first_of_all + j - n_own, 0] += weight * values[i, j] ** 2
+            for p in range(tile.shape[1]):
+                row, first = tile[g, p], column[p]
+                out[row, 0] += weight
+                for j in range(width[p]):
+                    scaled = weight * values[i, first + j]
+                    out[row, 1 + j] += scaled
+                    out[row + 1 + j, 0] += scaled
+                    for k in range(width[p]):
+                        out[row + 1 + j, 1 + k] += scaled * values[i, first + k]
 
 
 @compiled()

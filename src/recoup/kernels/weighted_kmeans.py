@@ -90,7 +90,7 @@ def _first_above(ascending, value):
     return low
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def greedy_plus_plus(points, weights, uniforms, centers):
     """Write (k, d) centres, each the best of some candidates drawn by weight times squared distance.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,11 +42,13 @@ from recoup.transcript.context import Context
 from recoup.transcript.round import Round
 
 # Of DP-KMEANS. A quick pass finds where the mass is; a support around the means alone overstates how wide clusters are.
-_ROUGH_POINTS, _STEPS_OF_MEANS = 3000, 200
+_ROUGH_POINTS_OF_MEANS, _STEPS_OF_MEANS = 3000, 200
 _JITTERS_OF_MEANS = (0.01, 0.03, 0.08)
 # By how much all rows of one record may tilt the base: to e^(+-L).
 _TILT_GRID, _TILT_OTHER = 10.0, 35.0
 _TILT_HYBRID = 70.0  # a grid with absolute sums: those few rows must outweigh a base that is uniform inside cells
+_ROUGH_POINTS, _ROUGH = 4_000, 0.3  # of a first pass, which only says where the mass is: support, tolerance
+_SETTLING_POINTS = 4_000
 # Of several releases.
 _GRID_COLUMNS = 3  # in more, a grid's cells are too wide for a base; the same bound as the default algorithm's
 _CELLS, _FROM_LAST = 0.6, 0.35  # shares of the support where no look is fit to be a base
@@ -95,9 +97,14 @@ def maxent(problem: Problem, on_progress: OnProgress | None = None) -> Measure:
         measure = Measure(points=points, weights=solution.measure, solution=solution)
         told(on_progress, n_done, len(problem.passes))
     assert measure is not None
-    counted = [closer for look in problem.rounds if as_grid(look.query) for closer in closer_look(problem.rounds, look)]
+    counted = _counted(problem.rounds)
     points, weights = corrected(context, problem.settled, measure.points, measure.weights, counted=counted)
     return replace(measure, points=points, weights=weights)
+
+
+def _counted(rounds: Rounds) -> Rounds:
+    """The rounds that counted records in the cells of a closer look."""
+    return [closer for look in rounds if as_grid(look.query) for closer in closer_look(rounds, look)]
 
 
 def observations(
@@ -157,7 +164,7 @@ def by_means(context: Context, rounds: Rounds, rng: Rng, *, n_points: int) -> Pr
         return np.concatenate([around_means(context, cells, n // 4, rng), moved])
 
     last = Pass(n_points=n_points, max_steps=_STEPS_OF_MEANS)
-    rough = replace(last, n_points=min(n_points, _ROUGH_POINTS), tolerance=0.1, last_rounds=2)
+    rough = replace(last, n_points=min(n_points, _ROUGH_POINTS_OF_MEANS), tolerance=0.1, last_rounds=2)
     return Problem(
         context=context,
         rounds=rounds,
@@ -193,9 +200,31 @@ def by_cells(
         total=total,
         temperature=temperature_of(strength_of(context, rounds) if strength is None else strength, solved),
         support=lambda n, last: drawn_support(context, solved, n, rng, total=total, last=last),
-        passes=(Pass(n_points=n_points),) * n_passes,
+        passes=_passes(n_points, n_passes),
         settled=settled,
     )
+
+
+def _passes(n_points: int, n_passes: int) -> tuple[Pass, ...]:
+    rough = Pass(n_points=min(n_points, _ROUGH_POINTS), tolerance=_ROUGH)
+    return (*(rough,) * (n_passes - 1), Pass(n_points=n_points))
+
+
+def where_centers_settle(context: Context, rounds: Rounds, n_settling: int) -> Measure:
+    """The measure of `by_cells` after one of several rounds that settle centres, all of which share what is solved."""
+    if read_as_clouds(rounds):
+        return maxent(by_cells(context, rounds, np.random.default_rng(0), n_points=_SETTLING_POINTS))
+    solved, settled = solved_and_settled(rounds, n_settling)
+    before = _solved_once(context, tuple(solved))
+    weights = before.weights * (total_of(context, rounds) / float(before.weights.sum()))
+    points, weights = corrected(context, settled, before.points, weights, counted=_counted(solved))
+    return replace(before, points=points, weights=weights)
+
+
+@lru_cache(maxsize=1)
+def _solved_once(context: Context, rounds: tuple[Round, ...]) -> Measure:
+    problem = by_cells(context, rounds, np.random.default_rng(0), n_points=_SETTLING_POINTS, n_passes=1)
+    return maxent(replace(problem, settled=()))
 
 
 def by_clouds(context: Context, rounds: Rounds, rng: Rng, *, n_points: int) -> Problem:
@@ -250,7 +279,7 @@ def by_parts(context: Context, parts: list[tuple[Rounds, int]], rng: Rng, n_poin
         total=total,
         temperature=max(temperature_of(strength, weighed), _FEWEST_PSEUDO_RECORDS / total),
         support=support,
-        passes=(Pass(n_points=n_points),) * 2,
+        passes=_passes(n_points, 2),
         settled=[answered for _, late in split for answered in late],
     )
 

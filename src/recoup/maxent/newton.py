@@ -16,16 +16,19 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, spotrf, spotrs
 from threadpoolctl import ThreadpoolController
 
 from recoup.errors import ParameterError
 from recoup.kernels import maxent as kernels
-from recoup.maxent.rows import Floats, Rows, merged_by_signature, packed
+from recoup.maxent.rows import Floats, Rows, merged_by_signature
 from recoup.queries.base import Partition, RowBlock
 
 # A Cholesky factorisation beats conjugate gradients up to here, because rounds are nearly collinear by design.
 _DENSE_ROWS = 3000
+# Single precision takes the steps of double precision up to this ratio of the largest entry to the least that is added
+# to the diagonal; the gap is certified in double precision all the same.
+_SINGLE_RATIO = 3e7
 _ARMIJO, _TO_BOUNDARY = 1e-4, 0.95
 _CG_ACCURACY, _CG_STEPS = 0.1, 300
 _blas = lru_cache(maxsize=1)(ThreadpoolController)
@@ -65,7 +68,9 @@ class _Problem:
         self.laplace = ~self.gaussian
         self.scale = 1 / (self.b * np.sqrt(temperature))
         self.log_share = np.log(base[rows.points] / self.total)
-        self.hessian = np.empty((rows.size, rows.size)) if rows.size <= _DENSE_ROWS else None
+        n_dense = rows.size if rows.size <= _DENSE_ROWS else 0
+        # For the Hessian; once single precision does not do, it is in double precision.
+        self._room: npt.NDArray[np.floating] = np.empty((n_dense, n_dense), np.float32)
 
     def at(self, u: Floats) -> _Point:
         """Evaluate the measure, the residuals, the dual value and the certified gap."""
@@ -87,20 +92,29 @@ class _Problem:
 
     def newton_system(self, point: _Point, diagonal: Floats) -> Callable[[Floats], Floats]:
         """A solver of (data Hessian + diagonal) x = right."""
-        if self.hessian is None:
+        if self.rows.size > _DENSE_ROWS:
             return self._by_conjugate_gradients(point, diagonal)
-        mean = self.scale * (self.y - self.b * point.residual) / np.sqrt(self.total)
         ridge = 0.0
         for _ in range(20):
-            self.rows.gram(point.measure, self.hessian)
-            kernels.center_and_scale(self.scale, mean, diagonal + ridge, self.hessian)
-            size = float(np.max(self.hessian.diagonal()))
-            # The upper triangle of a C-ordered matrix is the lower one of its transpose, which LAPACK reads in place.
-            factor, failed = dpotrf(self.hessian.T, lower=1, overwrite_a=1)
-            if not failed:
-                return lambda right: np.asarray(dpotrs(factor, right, lower=1)[0], np.float64)
-            ridge = max(10 * ridge, 1e-14 * size)
+            hessian, size = self._hessian(point, diagonal + ridge)
+            single = hessian.dtype == np.float32
+            if not single or size <= _SINGLE_RATIO * float(diagonal.min()):
+                # The upper triangle of a C-ordered matrix is the lower one of its transpose: LAPACK reads it in place.
+                factor, failed = (spotrf if single else dpotrf)(hessian.T, lower=1, overwrite_a=1)
+                if not failed:
+                    back = spotrs if single else dpotrs
+                    return lambda right: np.asarray(back(factor, right.astype(factor.dtype), lower=1)[0], np.float64)
+                ridge = 0.0 if single else max(10 * ridge, 1e-14 * size)
+            self._room = np.empty(hessian.shape) if single else hessian
         return lambda right: right / size
+
+    def _hessian(self, point: _Point, diagonal: Floats) -> tuple[npt.NDArray[np.floating], float]:
+        """The upper triangle of the Hessian, in the precision of its room, and its largest entry."""
+        out = self._room
+        mean = self.scale * (self.y - self.b * point.residual) / np.sqrt(self.total)
+        self.rows.gram(point.measure, out)
+        kernels.center_and_scale(*(a.astype(out.dtype) for a in (self.scale, mean, diagonal)), out)
+        return out, float(np.max(out.diagonal()))
 
     def _by_conjugate_gradients(self, point: _Point, diagonal: Floats) -> Callable[[Floats], Floats]:
         """Conjugate gradients, preconditioned by the Cholesky factors of the cells' own tiles."""
@@ -160,7 +174,7 @@ def solve(
     weights, groups = p, None
     if all(isinstance(block, Partition) and block.values is None for block in blocks):
         blocks, weights, groups = merged_by_signature(blocks, p)
-    rows = packed(blocks)
+    rows = Rows(blocks)
     problem = _Problem(rows, y, b, weights, temperature, gaussian)
     # Several BLAS threads spin while they wait: 1.6 times faster at best, up to 15 times slower on a busy machine.
     with _blas().limit(limits=1, user_api="blas"):

@@ -1,30 +1,24 @@
 """Additive measurements on a support, in the layout that the solver's kernels read.
 
-Two layouts share one interface. Where all rounds add the same values of a point (the absolute sums of DP-KMEANS),
-points with the same tuple of cells differ only in those: the moments of each group say everything, and a Gram matrix
-costs next to nothing. Other mixes are runs. `points` and `external` are the caller's numbers of points and rows in the
-kernels' order; a tile is `tile_length` rows from `tile_row` on that only the points of one cell touch.
+A tile is `tile_length` rows from `tile_row` on that only the points of one cell touch: its count and its sums, or one
+row alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
 
-from recoup._threads import n_threads
 from recoup.kernels import maxent as kernels
 from recoup.queries.base import Partition, RowBlock
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
-Rows: TypeAlias = "GroupedRows | RunRows"
-
-_THREADED_WORK = 4_000_000  # products in a Gram matrix below which a second thread does not pay
 
 
 def dense_rows(blocks: Sequence[RowBlock], n_points: int) -> Floats:
@@ -45,198 +39,104 @@ def dense_rows(blocks: Sequence[RowBlock], n_points: int) -> Floats:
     return rows
 
 
-def packed(blocks: Sequence[RowBlock]) -> Rows:
-    """Choose the layout for a stack of blocks."""
-    partitions = [block for block in blocks if isinstance(block, Partition)]
-    values = [block.values for block in partitions if block.values is not None]
-    if len(partitions) == len(blocks) and all(v is values[0] for v in values):
-        return GroupedRows(partitions, values[0] if values else None)
-    return RunRows(blocks)
-
-
-class GroupedRows:
-    """Partitions that add the same values of a point, or its count alone: points grouped by their tuple of cells."""
-
-    def __init__(self, blocks: Sequence[Partition], values: Floats | None) -> None:
-        m = blocks[0].shape[0]
-        cells = np.stack([block.cells for block in blocks], axis=1).astype(np.int64)
-        self.points = np.lexsort(cells.T[::-1])
-        cells = cells[self.points]
-        changes = np.flatnonzero((cells[1:] != cells[:-1]).any(axis=1)) + 1
-        start = np.concatenate([[0], changes, [m]]).astype(np.int64)
-        counted = np.ones((m, 1 if values is None else 1 + values.shape[1]))
-        if values is not None:
-            counted[:, 1:] = values[self.points]
-        width = np.array([block.shape[1] // block.n_cells for block in blocks])
-        sizes = np.array([block.shape[1] for block in blocks])
-        first = np.cumsum(sizes) - sizes
-        self._groups = kernels.Groups(start, first + width * cells[start[:-1]], width, counted)
-        self.size = int(sizes.sum())
-        self.external, self.tile_row, self.tile_length = _in_kernels_order(blocks, first)
-
-    def gather(self, z: Floats) -> Floats:
-        """A' z."""
-        out = np.empty(len(self.points))
-        kernels.gather_grouped(self._groups, z, out)
-        return out
-
-    def scatter(self, weights: Floats) -> Floats:
-        """A weights."""
-        out = np.zeros(self.size)
-        kernels.scatter_grouped(self._groups, weights, out)
-        return out
-
-    def gram(self, weights: Floats, out: Floats) -> None:
-        """The upper triangle of A diag(weights) A'."""
-        out[:] = 0.0
-        kernels.gram_grouped(self._groups, self._moments(weights), out)
-
-    def tiles(self, weights: Floats) -> Floats:
-        """The products of rows of the same cell, one tile per cell."""
-        out = np.zeros((self.size, self._groups.values.shape[1]))
-        kernels.tiles_grouped(self._groups, self._moments(weights), out)
-        return out
-
-    def _moments(self, weights: Floats) -> Floats:
-        width = self._groups.values.shape[1]
-        moments = np.zeros((len(self._groups.row), width, width))
-        kernels.moments(self._groups, weights, moments)
-        return moments
-
-
-class RunRows:
-    """Any mix of blocks: sparse rows as runs, points sorted by cell, then the dense rows."""
+class Rows:
+    """A stack of blocks on a support; `points` and `external` are the caller's numbers in the kernels' order."""
 
     def __init__(self, blocks: Sequence[RowBlock]) -> None:
-        m = blocks[0].shape[0]
-        self.points = _sorted_by_cells(blocks, m)
-        sizes = np.array([block.shape[1] for block in blocks])
-        self.size = int(sizes.sum())
-        dense_last = sorted(range(len(blocks)), key=lambda i: isinstance(blocks[i], np.ndarray))
-        self.external, self.tile_row, self.tile_length = _in_kernels_order(
-            [blocks[i] for i in dense_last], (np.cumsum(sizes) - sizes)[dense_last]
+        m, sizes = blocks[0].shape[0], [block.shape[1] for block in blocks]
+        self.size = sum(sizes)
+        starts = np.cumsum(sizes) - sizes
+        placed = [(block, start + np.arange(block.shape[1])) for block, start in zip(blocks, starts, strict=True)]
+        tiled = [(b, at) for b, at in placed if isinstance(b, Partition) and b.values is not None]
+        of_all = [(b, at) for b, at in placed if isinstance(b, np.ndarray)]
+        entries = [(b, at) for b, at in placed if isinstance(b, csr_array | Partition) and not _has_sums(b)]
+        cells = np.array([block.cells for block, _ in tiled], dtype=np.int64).reshape(len(tiled), m)
+        self.points = np.lexsort(cells[::-1]) if tiled else np.arange(m)
+        cells = cells[:, self.points]
+        changes = np.flatnonzero((cells[:, 1:] != cells[:, :-1]).any(axis=0)) + 1
+        start = np.concatenate([[0], changes, [m]]).astype(np.int64)
+        n_entries = sum(len(at) for _, at in entries)
+        # Partitions may add the same values, as the absolute sums of all rounds do: these stand there once.
+        values, columns, first_row, tile = [np.ones((m, 1))], list[int](), n_entries, list[Integers]()
+        places, lengths = [at for _, at in entries], [np.ones(n_entries, np.int64)]
+        known: dict[int, int] = {}
+        for (block, at), of_points in zip(tiled, cells, strict=True):
+            added, n = np.asarray(block.values), block.n_cells
+            if id(block.values) not in known:
+                known[id(block.values)] = sum(part.shape[1] for part in values)
+                values.append(added)
+            columns.append(known[id(block.values)])
+            tile.append(first_row + (1 + added.shape[1]) * of_points[start[:-1]])
+            # The caller lists all counts, then all sums; the kernels keep those of a cell together.
+            places.append(np.column_stack([at[:n], at[n:].reshape(n, -1)]).ravel())
+            lengths.append(np.full(n, 1 + added.shape[1]))
+            first_row += block.shape[1]
+        n_own = sum(part.shape[1] for part in values)
+        self.dense = np.concatenate([np.empty((m, 0)), *(block for block, _ in of_all)], axis=1)[self.points]
+        places += [at for _, at in of_all]
+        lengths.append(np.ones(self.dense.shape[1], np.int64))
+        self.external, self.tile_length = np.concatenate(places), np.concatenate(lengths)
+        self.tile_row = np.cumsum(self.tile_length) - self.tile_length
+        own = np.concatenate(values, axis=1)[self.points]
+        lines = _entries([block for block, _ in entries], m)[self.points]
+        lines.sum_duplicates()
+        self._precisions: dict[Any, kernels.Layout] = {}
+        self._layout = kernels.Layout(
+            start=start,
+            tile=np.array(tile, dtype=np.int64).reshape(len(tile), len(start) - 1).T.copy(),
+            column=np.array(columns, dtype=np.int64),
+            width=np.array([block.shape[1] // block.n_cells - 1 for block, _ in tiled], dtype=np.int64),
+            values=np.concatenate([own, self.dense], axis=1),
+            n_own=n_own,
+            entry=lines.indptr.astype(np.int64),
+            entry_row=lines.indices.astype(np.int64),
+            entry_value=lines.data.astype(np.float64),
         )
-        pieces, self.n_sparse = [], 0
-        for block in blocks:
-            if not isinstance(block, np.ndarray):
-                pack = _pack_partition if isinstance(block, Partition) else _pack_sparse
-                pieces.append(pack(block, self.points, self.n_sparse))
-                self.n_sparse += block.shape[1]
-        dense = [block for block in blocks if isinstance(block, np.ndarray)]
-        self.dense = np.empty((m, self.size - self.n_sparse))
-        if dense:
-            self.dense = np.concatenate(dense, axis=1, out=self.dense)[self.points]
-        self.runs = _interleave(pieces, m)
-        work = np.add.reduceat(self.runs.length, self.runs.start[:-1]).astype(float) ** 2 if pieces else np.zeros(1)
-        self.n_threads = n_threads() if work.sum() > 2 * _THREADED_WORK else 1
 
     def gather(self, z: Floats) -> Floats:
         """A' z."""
         out = np.empty(len(self.points))
-        kernels.gather(self.runs, z[: self.n_sparse], out)
-        return out + self.dense @ z[self.n_sparse :] if self.dense.shape[1] else out
+        kernels.gather(self._layout, z, out)
+        return out
 
     def scatter(self, weights: Floats) -> Floats:
         """A weights."""
         out = np.empty(self.size)
-        kernels.scatter(self.runs, weights, out[: self.n_sparse])
-        if self.dense.shape[1]:
-            out[self.n_sparse :] = weights @ self.dense
+        kernels.scatter(self._layout, weights, out)
         return out
 
-    def gram(self, weights: Floats, out: Floats) -> None:
-        """The upper triangle of A diag(weights) A'."""
-        out[:] = 0.0
-        if self.n_threads == 1:
-            kernels.gram(self.runs, weights, 0, 1, out)
-        else:
-            with ThreadPoolExecutor(self.n_threads) as pool:
-                parts = range(self.n_threads)
-                list(pool.map(lambda part: kernels.gram(self.runs, weights, part, self.n_threads, out), parts))
-        if self.dense.shape[1]:
-            kernels.gram_dense(self.runs, self.dense, weights, self.n_sparse, out)
-            out[self.n_sparse :, self.n_sparse :] = (self.dense * weights[:, None]).T @ self.dense
+    def gram(self, weights: Floats, out: NDArray[np.floating]) -> None:
+        """The upper triangle of A diag(weights) A', in the precision of the matrix that it is written to."""
+        layout = self._in_precision(out.dtype)
+        kernels.gram(layout, weights.astype(out.dtype), out)
+        if n := self.dense.shape[1]:
+            dense = layout.values[:, -n:]
+            out[-n:, -n:] = (dense * weights[:, None].astype(out.dtype)).T @ dense
 
     def tiles(self, weights: Floats) -> Floats:
         """The products of rows of the same cell, one tile per cell."""
-        out = np.zeros((self.size, int(self.tile_length.max(initial=1))))
-        kernels.gram_diagonal(self.runs, weights, out[: self.n_sparse])
-        out[self.n_sparse :, 0] = weights @ self.dense**2
+        out = np.empty((self.size, int(self.tile_length.max(initial=1))))
+        kernels.tiles(self._layout, weights, out)
         return out
 
-
-class _Piece(NamedTuple):
-    """The runs of one block: how many a point has, then their rows, lengths and values."""
-
-    per_point: Integers
-    row: Integers
-    length: Integers
-    value: Floats
+    def _in_precision(self, dtype: Any) -> kernels.Layout:
+        if dtype not in self._precisions:
+            values, entries = self._layout.values.astype(dtype), self._layout.entry_value.astype(dtype)
+            self._precisions[dtype] = self._layout._replace(values=values, entry_value=entries)
+        return self._precisions[dtype]
 
 
-def _sorted_by_cells(blocks: Sequence[RowBlock], m: int) -> Integers:
-    """An order of the points in which neighbours share cells, which keeps Gram tiles in cache."""
-    key, room = np.zeros(m, np.int64), 2**62
+def _has_sums(block: RowBlock) -> bool:
+    return isinstance(block, Partition) and block.values is not None
+
+
+def _entries(blocks: Sequence[Partition | csr_array], m: int) -> csr_array:
+    """Counts and sparse rows side by side, (m, rows)."""
+    every, lines = np.arange(m + 1), [csr_array((m, 0))]
     for block in blocks:
-        if isinstance(block, Partition):
-            room //= block.n_cells
-            if room == 0:
-                break
-            key = key * block.n_cells + block.cells
-    return np.argsort(key, kind="stable")
-
-
-def _in_kernels_order(blocks: Sequence[RowBlock], starts: Integers) -> tuple[Integers, Integers, Integers]:
-    """The caller's number of each of the kernels' rows, then the first row and the length of each tile.
-
-    The caller, whose blocks start at these rows, lists all counts, then all sums; the kernels keep a cell's together.
-    """
-    external, lengths = [], []
-    for block, start in zip(blocks, starts, strict=True):
-        k = block.n_cells if isinstance(block, Partition) else block.shape[1]
-        counts_then_sums = start + np.arange(block.shape[1])
-        external.append(np.column_stack([counts_then_sums[:k], counts_then_sums[k:].reshape(k, -1)]).ravel())
-        lengths.append(np.full(k, block.shape[1] // k))
-    length = np.concatenate(lengths)
-    return np.concatenate(external), np.cumsum(length) - length, length
-
-
-def _pack_partition(block: Partition, points: Integers, first: int) -> _Piece:
-    m, width = len(points), block.shape[1] // block.n_cells
-    value = np.ones((m, width))
-    if block.values is not None:
-        value[:, 1:] = block.values[points]
-    row = first + width * block.cells[points].astype(np.int64)
-    return _Piece(per_point=np.ones(m, np.int64), row=row, length=np.full(m, width), value=value.ravel())
-
-
-def _pack_sparse(block: csr_array, points: Integers, first: int) -> _Piece:
-    lines = csr_array(block)[points]
-    lines.sum_duplicates()
-    return _Piece(
-        per_point=np.diff(lines.indptr).astype(np.int64),
-        row=first + lines.indices.astype(np.int64),
-        length=np.ones(lines.nnz, np.int64),
-        value=lines.data.astype(np.float64),
-    )
-
-
-def _interleave(pieces: Sequence[_Piece], m: int) -> kernels.Runs:
-    """Turn runs listed block by block into runs listed point by point."""
-    empty = np.zeros(0, np.int64)
-    row = np.concatenate([empty, *(p.row for p in pieces)])
-    length = np.concatenate([empty, *(p.length for p in pieces)])
-    start = np.concatenate([[0], np.cumsum(sum((p.per_point for p in pieces), np.zeros(m, np.int64)))])
-    if all(bool(np.all(p.per_point == 1)) for p in pieces):
-        order = np.arange(len(row)).reshape(len(pieces), m).T.ravel()
-        by_point = [p.value.reshape(m, -1) for p in pieces]
-        value = np.concatenate([np.zeros((m, 0)), *by_point], axis=1).ravel()
-        offset = np.cumsum(length[order]) - length[order]
-    else:
-        order = np.argsort(np.concatenate([np.repeat(np.arange(m), p.per_point) for p in pieces]), kind="stable")
-        value = np.concatenate([np.zeros(0), *(p.value for p in pieces)])
-        offset = (np.cumsum(length) - length)[order]
-    return kernels.Runs(start, row[order], length[order], offset, value)
+        counts = isinstance(block, Partition)
+        lines.append(csr_array((np.ones(m), block.cells, every), shape=block.shape) if counts else csr_array(block))
+    return csr_array(hstack(lines, format="csr"))
 
 
 def merged_by_signature(blocks: Sequence[RowBlock], base: Floats) -> tuple[list[RowBlock], Floats, Integers]:

@@ -6,6 +6,7 @@ import pytest
 import recoup
 from recoup.errors import ParameterError
 from recoup.inference.choose import AgainstNoise, range_for, suggest_clusters
+from recoup.inference.simulate import Simulations
 from recoup.kernels.weighted_kmeans import weighted_inertia, weighted_kmeans
 from recoup.maxent.sizes import WeightedPoints
 
@@ -174,6 +175,12 @@ def test_a_small_survey_is_not_said_to_have_more_groups_than_it_has(epsilon, see
     assert suggest_clusters(model.inferred_, k_max=8, domain=model.transcript_.context.domain).suggested > 3
 
 
+def against_noise(model, k_max):
+    data, clusterings = clustered(model, k_max)
+    rng = np.random.default_rng(0)
+    return AgainstNoise(Simulations(model.transcript_, data, "maxent", 0, rng), data, clusterings, rng)
+
+
 def test_one_cluster_is_conclusive_only_where_two_would_have_shown():
     x = np.random.default_rng(0).uniform(-1, 1, (4000, 2))
     clear, hidden = fitted(x, 1, epsilon=20.0, seed=1), fitted(x[:200], 1, epsilon=0.1)
@@ -183,12 +190,12 @@ def test_one_cluster_is_conclusive_only_where_two_would_have_shown():
     assert (curve.suggested, curve.outcome) == (1, "not conclusive")
     assert curve.sentence.startswith("Not conclusive: ")
     two = fitted(table(22, 2, 2), 2)
-    assert not AgainstNoise(two.transcript_, *clustered(two, 2), np.random.default_rng(0)).two_would_show()
+    assert not against_noise(two, 2).two_would_show()
 
 
 def test_a_number_is_lowered_to_what_stands_out_of_noise():
     model = fitted(table(32, 3, 2, n=3000), 3)
-    noise = AgainstNoise(model.transcript_, *clustered(model, 8), np.random.default_rng(0))
+    noise = against_noise(model, 8)
     assert [noise.most_distinct(k) for k in (8, 4, 3, 2, 1)] == [3, 3, 3, 2, 1]
 
 

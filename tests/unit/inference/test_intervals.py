@@ -12,14 +12,13 @@ from recoup.algorithms.components import CovariancePCA
 from recoup.errors import ParameterError
 from recoup.inference.intervals import (
     _model_errors,
-    clumped,
+    _shared_widths,
     draws_for,
     error_at,
     intervals,
-    over_simulated,
-    simulated_rounds,
     withheld_from,
 )
+from recoup.inference.simulate import Simulations, clumped, simulated_rounds
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.maxent.sizes import WeightedPoints
 from recoup.queries.cells import VoronoiQuery
@@ -254,7 +253,8 @@ def test_two_clusters_that_no_round_told_apart_get_wide_intervals(seed):
 
     # Planted: the inferred data in the place of the records repeats its own guess of what is inside the cell.
     data, rng = WeightedPoints(inferred.points, inferred.weights), np.random.default_rng(seed)
-    errors = np.stack(over_simulated(transcript, data, "maxent", near, 19, rng)) - near(data, rng)
+    draws = Simulations(transcript, data, "maxent", 0, rng).first(19)
+    errors = np.stack([near(draw.again, rng) for draw in draws]) - near(data, rng)
     assert np.median(error_at(errors, 0.9)[shared]) < np.median((found.center_high - found.center_low)[shared]) / 4
 
 
@@ -304,3 +304,60 @@ def test_a_list_of_transcripts_is_refused(model):
     for given in ([model.transcript_], None, "t.json"):
         with pytest.raises(ParameterError, match=r"give one recoup\.Transcript"):
             intervals(given, model.inferred_, model.cluster_centers_)
+
+
+def drawn_errors(rng, n, deviations, freedom=None):
+    """Errors of normal laws, or of ones whose deviations are themselves drawn, (n, K, C)."""
+    wild = 1.0 if freedom is None else np.sqrt(freedom / rng.chisquare(freedom, size=deviations.shape))
+    return rng.normal(size=(n, *deviations.shape)) * (deviations * wild), deviations * wild
+
+
+@pytest.mark.statistical
+def test_few_draws_tell_the_widths_that_errors_have_in_common():
+    """Coverage of fresh errors within 0.01 of 0.9: a false alarm in 1e6; a naive width must not reach it."""
+    rng = np.random.default_rng(0)
+    deviations = np.outer(rng.uniform(0.5, 2.0, 8), rng.uniform(0.1, 3.0, 16))
+    held, naive, relative = [], [], []
+    for _ in range(100):
+        errors, truth = drawn_errors(rng, 12, deviations)
+        if (widths := _shared_widths(errors, 0.9)) is None:
+            continue
+        fresh = np.abs(rng.normal(size=(9, *truth.shape)) * truth)
+        held.append(np.mean(fresh <= widths))
+        naive.append(np.mean(fresh <= 1.645 * np.sqrt(np.mean(errors**2, axis=0))))
+        relative.append(np.std(widths / (1.645 * truth)))
+    assert len(held) == 100
+    assert np.mean(held) == pytest.approx(0.9, abs=0.01)
+    assert np.mean(naive) < 0.885
+    assert np.mean(relative) < 0.12
+
+
+def test_widths_that_differ_more_than_few_draws_explain_need_more_of_them():
+    rng = np.random.default_rng(0)
+    alike = np.ones((8, 16))
+    assert _shared_widths(drawn_errors(rng, 12, alike)[0], 0.9) is not None
+    assert _shared_widths(drawn_errors(rng, 12, alike, freedom=3)[0], 0.9) is None
+    assert _shared_widths(drawn_errors(rng, 12, np.ones((2, 2)))[0], 0.9) is None
+    assert _shared_widths(np.zeros((12, 8, 16)), 0.9) is None
+
+
+def test_draws_that_are_there_are_not_drawn_again(model):
+    rng = np.random.default_rng(0)
+    simulations = Simulations.of(model.transcript_, model.inferred_, 3, rng)
+    first = simulations.first(3)
+    assert simulations.first(2) == first[:2]
+    more = simulations.first(5)
+    assert [a is b for a, b in zip(more, first, strict=False)] == [True] * 3
+    shared, alone = intervals_of(model, n_draws=9, simulations=simulations), intervals_of(model, n_draws=9)
+    assert len(simulations.drawn) == 9
+    np.testing.assert_allclose(shared.center_low, alone.center_low)
+
+
+def test_progress_of_fewer_draws_ends_where_all_would(model, monkeypatch):
+    monkeypatch.setattr("recoup.inference.intervals._DRAWS", 39)
+    monkeypatch.setattr("recoup.inference.intervals._shared_widths", lambda errors, level: np.ones(errors.shape[1:]))
+    heard = []
+    found = intervals_of(model, n_draws=None, on_progress=lambda done, total: heard.append((done, total)))
+    assert found.n_draws == 12
+    assert heard[-1] == (39, 39)
+    assert heard.count((39, 39)) == 1

@@ -7,7 +7,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from recoup.errors import ParameterError
-from recoup.maxent import newton, rows
+from recoup.maxent import newton
 from recoup.maxent.newton import solve
 from recoup.queries.base import Partition
 
@@ -146,15 +146,6 @@ def test_conjugate_gradients_equal_cholesky(noise, monkeypatch):
     iterative = solve(blocks, y, b, base, temperature=0.1, noise=noise, tolerance=1e-7)
     assert iterative.converged
     assert iterative.dual_value == pytest.approx(direct.dual_value, abs=1e-5)
-
-
-def test_threads_do_not_change_the_answer(monkeypatch):
-    blocks, _, y, b, base = instance(7, m=200)
-    alone = solve(blocks, y, b, base, temperature=0.1)
-    monkeypatch.setattr(rows, "_THREADED_WORK", 0)
-    monkeypatch.setenv("RECOUP_NUM_THREADS", "3")
-    together = solve(blocks, y, b, base, temperature=0.1)
-    np.testing.assert_array_equal(alone.measure, together.measure)
 
 
 ONE_CELL = Partition(cells=np.zeros(3, np.int64), n_cells=1)

@@ -1,21 +1,43 @@
-"""Both layouts of the solver's rows against the definition of the rows, and against each other."""
+"""The layout of the solver's rows against the definition of the rows."""
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from recoup.maxent.rows import GroupedRows, RunRows, packed
+from recoup.maxent.rows import Rows
 from recoup.queries.base import Partition
 
+M, D = 60, 3
 
-def partitions(rng, m=60, d=3, cells=(4, 5, 2), with_values=(True, True, False)):
-    values = rng.normal(size=(m, d))
-    return [
-        Partition(cells=rng.integers(k, size=m), n_cells=k, values=values if used else None)
-        for k, used in zip(cells, with_values, strict=True)
-    ]
+
+def partition(rng, n_cells, values=None):
+    return Partition(cells=rng.integers(n_cells, size=M), n_cells=n_cells, values=values)
+
+
+def sparse(rng, n_rows):
+    return csr_array(rng.normal(size=(M, n_rows)) * (rng.uniform(size=(M, n_rows)) < 0.3))
+
+
+def mixes(rng):
+    """Every kind of block, alone and together."""
+    shared = rng.normal(size=(M, D))
+    own = partition(rng, 3, rng.normal(size=(M, 2)))
+    counts, dense = [partition(rng, 4), partition(rng, 7)], rng.normal(size=(M, 5))
+    return {
+        "shared values": [partition(rng, 4, shared), partition(rng, 5, shared), partition(rng, 2)],
+        "own values": [counts[0], partition(rng, 4, shared), own],
+        "counts": counts,
+        "sparse": [sparse(rng, 6)],
+        "dense": [dense],
+        "all": [dense, own, counts[0], sparse(rng, 6), partition(rng, 5, shared), dense[:, :2] + 1.0, counts[1]],
+    }
 
 
 def matrix(block):
+    if isinstance(block, np.ndarray):
+        return block.T
+    if not isinstance(block, Partition):
+        return block.toarray().T
     inside = (block.cells[None, :] == np.arange(block.n_cells)[:, None]).astype(float)
     if block.values is None:
         return inside
@@ -23,31 +45,30 @@ def matrix(block):
     return np.concatenate([inside, sums.reshape(-1, inside.shape[1])])
 
 
-@pytest.mark.parametrize("layout", [lambda b: GroupedRows(b, b[0].values), RunRows], ids=["grouped", "runs"])
-@pytest.mark.parametrize("seed", range(5))
-def test_products_equal_those_of_the_dense_matrix(layout, seed):
+@pytest.mark.parametrize("mix", mixes(np.random.default_rng(0)))
+@pytest.mark.parametrize("seed", range(3))
+def test_products_equal_those_of_the_dense_matrix(mix, seed):
     rng = np.random.default_rng(seed)
-    blocks = partitions(rng)
-    a, rows = np.concatenate([matrix(b) for b in blocks]), layout(blocks)
-    z, weights = rng.normal(size=rows.size), rng.uniform(size=len(rows.points))
-    placed = np.empty(len(weights))
+    blocks = mixes(rng)[mix]
+    a, rows = np.concatenate([matrix(b) for b in blocks]), Rows(blocks)
+    assert sorted(rows.points) == list(range(M))
+    assert sorted(rows.external) == list(range(len(a)))
+    z, weights = rng.normal(size=rows.size), rng.uniform(size=M)
+    placed = np.empty(M)
     placed[rows.points] = weights
     np.testing.assert_allclose(rows.gather(z[rows.external]), (a.T @ z)[rows.points], atol=1e-12)
     np.testing.assert_allclose(rows.scatter(weights), (a @ placed)[rows.external], atol=1e-12)
-    gram = np.full((rows.size, rows.size), np.nan)
-    rows.gram(weights, gram)
     wanted = ((a * placed) @ a.T)[np.ix_(rows.external, rows.external)]
-    np.testing.assert_allclose(np.triu(gram), np.triu(wanted), atol=1e-12)
+    for dtype, accuracy in ((np.float64, 1e-12), (np.float32, 1e-4)):
+        gram = np.full((rows.size, rows.size), np.nan, dtype=dtype)
+        rows.gram(weights, gram)
+        np.testing.assert_allclose(np.triu(gram), np.triu(wanted), atol=accuracy)
     tiles = rows.tiles(weights)
     for row, length in zip(rows.tile_row, rows.tile_length, strict=True):
         tile = wanted[row : row + length, row : row + length]
         np.testing.assert_allclose(tiles[row : row + length, :length], tile, atol=1e-12)
 
 
-def test_shared_values_are_grouped_and_other_mixes_are_runs():
-    rng = np.random.default_rng(0)
-    blocks = partitions(rng)
-    assert isinstance(packed(blocks), GroupedRows)
-    other = Partition(cells=blocks[1].cells, n_cells=5, values=rng.normal(size=(60, 3)))
-    assert isinstance(packed([blocks[0], other]), RunRows)
-    assert isinstance(packed([Partition(cells=blocks[0].cells, n_cells=4)]), GroupedRows)
+def test_values_that_partitions_share_are_held_once():
+    blocks = mixes(np.random.default_rng(0))["shared values"]
+    assert Rows(blocks)._layout.values.shape == (M, 1 + D)

@@ -24,7 +24,7 @@ from recoup.domain import Domain
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
 from recoup.maxent.clouds import clouds
 from recoup.maxent.consistency import noisy_means_of
-from recoup.maxent.measure import by_cells, maxent, total_of, weighted_quantile
+from recoup.maxent.measure import by_cells, maxent, total_of, weighted_quantile, where_centers_settle
 from recoup.maxent.sizes import without_doubtful_clusters
 from recoup.maxent.support import Measure, likely_counts, reachable_cells
 from recoup.queries.base import MAX_SIZE, Array, Query, check_size, of_kind
@@ -93,17 +93,17 @@ class AdaptiveKMeans(ClusteringAlgorithm):
             if glance is not None and _filled(context, glance, n) <= 0.5**context.domain.n_columns:
                 return stage.request(_finer_where_records_are(context, glance, n, stage.share))
             return stage.request(_first_look(context, self.n_clusters, n, stage.share))
-        n_points, n_passes, shift = (
-            (_POINTS_SETTLING, 1, _SHIFT_SETTLING) if stage.settles else (_POINTS_BETWEEN, 2, _SHIFT_SEARCHING)
-        )
         n_settling = sum(before.settles for before in stages[: len(rounds)])
         many = wide.is_wide(context)
         if many:
+            n_points = _POINTS_SETTLING if stage.settles else _POINTS_BETWEEN
             drawn = clouds(context, rounds, n_points, rng, total=total_of(context, rounds), unsure=True)
             measure = Measure(points=drawn.points, weights=drawn.weights, solution=None)
             centers = wide.next_centers(rounds, drawn, stage.n_cells, self.n_clusters, rng)
+        elif stage.settles:
+            measure = where_centers_settle(context, rounds, n_settling)
         else:
-            problem = by_cells(context, rounds, rng, n_points=n_points, n_passes=n_passes, n_settling=n_settling)
+            problem = by_cells(context, rounds, rng, n_points=_POINTS_BETWEEN, n_passes=1, n_settling=n_settling)
             measure = maxent(problem)
         if stage.kind == "counts":
             centers = centers if many else _kmeans(measure, stage.n_cells, 2, rng)
@@ -112,6 +112,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
             weights = without_doubtful_clusters(rounds, measure.points, measure.weights, self.n_clusters, rng)
             measure = replace(measure, weights=weights)
             centers = self._next_centers(rounds, stages, measure, rng)
+        shift = _SHIFT_SETTLING if stage.settles else _SHIFT_SEARCHING
         radii = _radii(measure, centers, _sum_strength(context, 1.0, stage.share), shift, context)
         norm = context.noise.norm
         return stage.request(VoronoiQuery(centers=centers, sums="relative", radii=radii, norm=norm, squares=many))

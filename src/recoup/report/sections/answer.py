@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recoup._progress import OnProgress
+from recoup._random import generator
 from recoup.algorithms.base import ImportedAlgorithm, column_names
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.errors import ParameterError, TranscriptFormatError
@@ -22,6 +23,7 @@ from recoup.inference.evidence import evidence_of, reasons_against
 from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset, refit
 from recoup.inference.intervals import Intervals, intervals
+from recoup.inference.simulate import Simulations
 from recoup.maxent.measure import weighted_quantile
 from recoup.maxent.sizes import Clusters, WeightedPoints
 from recoup.queries.base import Array
@@ -50,6 +52,7 @@ class Result:
     inferred: InferredDataset | None
     population: InferredDataset
     intervals: Intervals | None
+    simulations: Simulations | None  # that these rest on
     sizes: Array
     cells: NDArray[np.int64]
     shown_columns: NDArray[np.int64]
@@ -107,9 +110,11 @@ def result_of(
     population = inferred
     if population is None or population.method != "maxent":
         population = population_of(transcript, seed)
-    sure = None
+    sure = simulations = None
     if level is not None and inferred is not None:
-        sure = intervals(transcript, inferred, centers, level=level, random_state=seed, on_progress=on_progress)
+        simulations = Simulations.of(transcript, inferred, len(centers), generator(seed))
+        asked: dict[str, Any] = {"level": level, "simulations": simulations, "on_progress": on_progress}
+        sure = intervals(transcript, inferred, centers, **asked)
     unit = domain.to_unit(centers)
     clusters = Clusters(unit, WeightedPoints(domain.to_unit(population.points), population.weights))
     sizes = clusters.sizes
@@ -123,6 +128,7 @@ def result_of(
         inferred=inferred,
         population=population,
         intervals=sure,
+        simulations=simulations,
         sizes=sizes,
         cells=clusters.labels,
         shown_columns=np.sort(np.argsort(-spread, kind="stable")[:_MOST_COLUMNS]).astype(np.int64),

@@ -27,6 +27,8 @@ def content(
     sure: Json = {} if level is None else {"transcript": transcript, "level": level}
     domain = transcript.context.domain
     sure |= {"random_state": random_state, "on_progress": on_progress}
+    if result.simulations is not None and result.simulations.plain:
+        sure["simulations"] = result.simulations
     curve = suggest_clusters(result.population, k_max=k_max, domain=domain, **sure)
 
     def parts(values: Any) -> list[float]:

@@ -21,10 +21,10 @@ from recoup.algorithms.kmeans.lloyd import paired
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.domain import Domain
 from recoup.errors import ParameterError
-from recoup.inference.infer import infer
-from recoup.inference.inferred import InferredDataset
+from recoup.inference.simulate import quickly_inferred
 from recoup.kernels.weighted_kmeans import weighted_inertia, weighted_kmeans
 from recoup.maxent.measure import weighted_quantile
+from recoup.maxent.sizes import WeightedPoints
 from recoup.mixed import Mixed
 from recoup.queries.base import Array, asked_by
 from recoup.queries.cells import as_cells
@@ -77,9 +77,9 @@ def content(result: Result, *, random_state: Any = 0) -> Json:
     # Backwards, so that each step is matched to the one that follows it, and all to the result.
     for t, stream in reversed(list(zip(at, streams, strict=True))):
         so_far = replace(transcript, rounds=transcript.rounds[:t])
-        data = infer(so_far, "maxent", random_state=stream, n_points=_STEP_POINTS, warn=False)
-        points = domain.to_unit(data.points)
-        refitted = weighted_kmeans(points, data.weights, len(final), n_restarts=_STEP_RESTARTS, rng=stream).centers
+        n_settling = algorithm_from_json(transcript.algorithm).settling(transcript.context, so_far.rounds)
+        data = quickly_inferred(so_far, "maxent", stream, n_settling=n_settling, n_points=_STEP_POINTS)
+        refitted = weighted_kmeans(*data, len(final), n_restarts=_STEP_RESTARTS, rng=stream).centers
         own, answered = _own_answer(so_far, len(final)), transcript.rounds[t - 1]
         # Without inference the picture follows the algorithm's own answer.
         following = matched(refitted if own is None or inferring else own, following)
@@ -90,6 +90,7 @@ def content(result: Result, *, random_state: Any = 0) -> Json:
             | {"density": _density(data, result, n_points)}
         )
     last = _own_answer(transcript, len(final)) if inferring else None
+    population = WeightedPoints(domain.to_unit(result.population.points), result.population.weights)
     n_final = int(np.clip(_RESULT_BYTES // (len(columns) * 2), 800, 8_000))
     all_rounds = "one round" if n_rounds == 1 else f"all {n_rounds} rounds"
     return {
@@ -107,7 +108,7 @@ def content(result: Result, *, random_state: Any = 0) -> Json:
         "after": _encoded(final, result),
         "before": None if last is None else _encoded(matched(last, final), result),
         "interval": _interval(result),
-        "density": _density(result.population, result, n_final),
+        "density": _density(population, result, n_final),
         "steps": steps[::-1],
         "method": result.method,
         "result": _RESULTS.get(result.method, _RESULTS["maxent"]).format(n_rounds=all_rounds),
@@ -249,9 +250,8 @@ def _encoded(unit: Array, result: Result) -> str:
     return positions(unit[np.ix_(result.shown_clusters, result.shown_columns)])
 
 
-def _density(data: InferredDataset, result: Result, n_points: int) -> str:
-    domain = result.transcript.context.domain
-    unit = _on_scales(domain, domain.to_unit(data.points))[:, result.shown_columns]
+def _density(data: WeightedPoints, result: Result, n_points: int) -> str:
+    unit = _on_scales(result.transcript.context.domain, data.points)[:, result.shown_columns]
     return positions(unit[evenly_chosen(data.weights, n_points)])
 
 
