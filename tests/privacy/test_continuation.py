@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import recoup.transcript.continuation
 from recoup import Box, KMeans, Ledger, PrivateKMeans, Transcript, release
 from recoup.cli.app import app
-from recoup.errors import ContinuationError, TranscriptError
+from recoup.errors import ContinuationError, FileInUseError, TranscriptError
 from recoup.privacy.gaussian import amount_of, epsilon_of
 from recoup.privacy.mechanism import SecureNoise
 from recoup.transcript.context import Context
@@ -115,6 +115,23 @@ def test_a_link_is_the_file_that_it_leads_to(tmp_path, drawn):
     assert len(drawn) == N_ROUNDS
     with pytest.raises(TranscriptError, match="exists"):
         run(link, None)
+
+
+def test_a_link_is_locked_as_the_file_that_it_leads_to(tmp_path, drawn):
+    path, link = tmp_path / "t.json", tmp_path / "link.json"
+    begin(path, None)
+    link.symlink_to(path)
+    meanwhile = []
+
+    def go_on_by_name(n):
+        with pytest.raises(FileInUseError):
+            run(path, None, resume=True)
+        meanwhile.append(n)
+
+    terms = {"domain": BOX, "epsilon": EPSILON, "resume": True}
+    release(KMeans(n_clusters=2, n_rounds=N_ROUNDS), X, path=link, on_round=go_on_by_name, **terms)
+    assert meanwhile == [3, 4]
+    assert len(drawn) == N_ROUNDS
 
 
 def test_a_transcript_with_two_names_is_not_continued(tmp_path, drawn):

@@ -18,7 +18,7 @@ from typing import Any, Final
 from recoup.algorithms.kmeans.lloyd import KMeans
 from recoup.curator.source import open_source
 from recoup.driver import release
-from recoup.errors import ContinuationError, LedgerUnitError, UnitConverted
+from recoup.errors import ContinuationError, FileInUseError, LedgerUnitError, UnitConverted
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
@@ -129,6 +129,18 @@ class _Run:
             **({"resume": True} | more),
         )
 
+    def slow_table(self, meanwhile: Callable[[], object]) -> object:
+        """The records; while they are read for the first time, something else happens."""
+        source, waiting = open_source(self.table, self.terms.domain), [meanwhile]
+
+        class Slow:
+            def total(self, query: Any, factors: Any) -> list[int]:
+                if waiting:
+                    waiting.pop()()
+                return source.total(query, factors)
+
+        return Slow()
+
     def copy(self, path: Path) -> Path:
         """A copy of a transcript."""
         return Path(shutil.copyfile(path, self.folder / "copy.json"))
@@ -157,18 +169,7 @@ def _from_a_copy(run: _Run) -> None:
 def _from_two_copies_at_once(run: _Run) -> None:
     ledger = run.ledger("one.db")
     path = run.begin(ledger)
-    source = open_source(run.table, run.terms.domain)
-    went_on: list[Transcript] = []
-
-    class Slow:
-        """While its records are read, the other copy goes on."""
-
-        def total(self, query: Any, factors: Any) -> list[int]:
-            if not went_on:
-                went_on.append(run.go_on(path, ledger))
-            return source.total(query, factors)
-
-    run.go_on(run.copy(path), ledger, table=Slow())
+    run.go_on(run.copy(path), ledger, table=run.slow_table(lambda: run.go_on(path, ledger)))
 
 
 def _by_a_link(run: _Run) -> bool:
@@ -178,6 +179,13 @@ def _by_a_link(run: _Run) -> bool:
     run.go_on(link, None)
     run.go_on(path, None)
     return True  # it is one file, which is complete then
+
+
+def _by_a_link_at_once(run: _Run) -> None:
+    path = run.begin(None)
+    link = run.folder / "link.json"
+    link.symlink_to(path)
+    run.go_on(link, None, table=run.slow_table(lambda: run.go_on(path, None)))
 
 
 def _by_a_second_name(run: _Run) -> None:
@@ -196,6 +204,7 @@ _WAYS: Final[Mapping[str, Callable[[_Run], bool | None]]] = {
     "continued from a copy, too": _from_a_copy,
     "continued from two copies at once": _from_two_copies_at_once,
     "continued by a link, and by its name": _by_a_link,
+    "continued by a link and by its name at once": _by_a_link_at_once,
     "continued under both its names": _by_a_second_name,
 }
 
@@ -206,7 +215,7 @@ def _continued(effort: Effort, group: str, target: str, mechanism: str, way: Cal
         try:
             may = way(_Run(effort, terms, Path(folder)))
             problem = "" if may else "was not refused"
-        except ContinuationError:
+        except (ContinuationError, FileInUseError):
             pass
     share = _price(heard.draws, terms) / terms.claimed
     if share > 1 + _ROOM:
