@@ -106,7 +106,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
             problem = by_cells(context, rounds, rng, n_points=_POINTS_BETWEEN, n_passes=1, n_settling=n_settling)
             measure = maxent(problem)
         if stage.kind == "counts":
-            centers = centers if many else _kmeans(measure, stage.n_cells, 2, rng)
+            centers = centers if many else _kmeans(measure, stage.n_cells, 1, rng, max_iterations=15)
             return stage.request(VoronoiQuery(centers=centers, sums="none"))
         if not many:
             weights = without_doubtful_clusters(rounds, measure.points, measure.weights, self.n_clusters, rng)
@@ -318,10 +318,10 @@ def _finer_where_records_are(context: Context, glance: Round, n: float, share: F
     return VoronoiQuery(centers=context.domain.clip(np.concatenate(centers)), sums="none")
 
 
-def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: Rng) -> Array:
+def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: Rng, max_iterations: int = 60) -> Array:
     kept = measure.weights > 1e-3 * measure.weights.mean()
-    of_kept = (measure.points[kept], measure.weights[kept], n_cells)
-    return weighted_kmeans(*of_kept, n_restarts=n_restarts, rng=rng, max_iterations=60, tolerance=1e-4).centers
+    settings = {"n_restarts": n_restarts, "max_iterations": max_iterations, "tolerance": 1e-4}
+    return weighted_kmeans(measure.points[kept], measure.weights[kept], n_cells, rng=rng, **settings).centers
 
 
 def _rival(measure: Measure, settled: Clustering, rng: Rng) -> Array:
