@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -320,7 +320,7 @@ def _finer_where_records_are(context: Context, glance: Round, n: float, share: F
 
 def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: Rng, max_iterations: int = 60) -> Array:
     kept = measure.weights > 1e-3 * measure.weights.mean()
-    settings = {"n_restarts": n_restarts, "max_iterations": max_iterations, "tolerance": 1e-4}
+    settings: dict[str, Any] = {"n_restarts": n_restarts, "max_iterations": max_iterations, "tolerance": 1e-4}
     return weighted_kmeans(measure.points[kept], measure.weights[kept], n_cells, rng=rng, **settings).centers
 
 
