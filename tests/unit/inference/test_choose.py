@@ -182,8 +182,8 @@ def against_noise(model, k_max):
 
 
 def test_one_cluster_is_conclusive_only_where_two_would_have_shown():
-    x = np.random.default_rng(0).uniform(-1, 1, (4000, 2))
-    clear, hidden = fitted(x, 1, epsilon=20.0, seed=1), fitted(x[:200], 1, epsilon=0.1)
+    x = np.random.default_rng(6).uniform(-1, 1, (4000, 2))
+    clear, hidden = fitted(x, 1, epsilon=20.0, seed=6), fitted(x[:200], 1, epsilon=0.1)
     curve = judged(clear)
     assert (curve.suggested, curve.outcome, curve.sentence) == (1, "conclusive", "1 cluster: two would have shown.")
     curve = judged(hidden)
