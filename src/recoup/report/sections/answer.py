@@ -52,7 +52,7 @@ class Result:
     inferred: InferredDataset | None
     population: InferredDataset
     intervals: Intervals | None
-    simulations: Simulations | None  # that these rest on
+    simulations: Simulations | None = None  # that intervals rest on
     sizes: Array
     cells: NDArray[np.int64]
     shown_columns: NDArray[np.int64]
