@@ -15,7 +15,7 @@ _FEW = {
     "recoup.algorithms.kmeans.adaptive._RESTARTS_BETWEEN": 3,
     "recoup.algorithms.kmeans.adaptive._RESTARTS_FOR_CLUSTERS": 5,
     "recoup.inference.choose._DRAWS": 9,  # enough for a level of 0.9
-    "recoup.inference.judge._PREDICTION_POINTS": 500,
+    "recoup.maxent.measure._SETTLING_POINTS": 500,
     "recoup.inference.intervals._DRAWS": 9,
 }
 

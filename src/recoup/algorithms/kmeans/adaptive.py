@@ -103,10 +103,10 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         elif stage.settles:
             measure = where_centers_settle(context, rounds, n_settling)
         else:
-            problem = by_cells(context, rounds, rng, n_points=_POINTS_BETWEEN, n_passes=1, n_settling=n_settling)
+            problem = by_cells(context, rounds, rng, n_points=_POINTS_BETWEEN, n_settling=n_settling)
             measure = maxent(problem)
         if stage.kind == "counts":
-            centers = centers if many else _kmeans(measure, stage.n_cells, 1, rng, max_iterations=15)
+            centers = centers if many else _kmeans(measure, stage.n_cells, 2, rng)
             return stage.request(VoronoiQuery(centers=centers, sums="none"))
         if not many:
             weights = without_doubtful_clusters(rounds, measure.points, measure.weights, self.n_clusters, rng)
