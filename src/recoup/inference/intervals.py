@@ -214,7 +214,8 @@ def intervals(
         widths = _shared_widths(np.stack(errors), level) if n < most else None
         if widths is not None:
             break
-    told(on_progress, most, most)
+    if len(errors) < most:
+        told(on_progress, most, most)
     model = np.column_stack(_model_errors(transcript.rounds, start, size)[::-1])
     if widths is None:
         parts = [_half_widths(np.stack(errors)[..., part], level, simultaneous) for part in (0, slice(1, None))]

@@ -47,7 +47,7 @@ _JITTERS_OF_MEANS = (0.01, 0.03, 0.08)
 # By how much all rows of one record may tilt the base: to e^(+-L).
 _TILT_GRID, _TILT_OTHER = 10.0, 35.0
 _TILT_HYBRID = 70.0  # a grid with absolute sums: those few rows must outweigh a base that is uniform inside cells
-_ROUGH_POINTS, _ROUGH = 4_000, 0.3  # of a first pass, which only says where the mass is: support, tolerance
+_FIRST_POINTS = 4_000  # of a first pass, which only says where the mass is
 _SETTLING_POINTS = 4_000
 # Of several releases.
 _GRID_COLUMNS = 3  # in more, a grid's cells are too wide for a base; the same bound as the default algorithm's
@@ -206,8 +206,7 @@ def by_cells(
 
 
 def _passes(n_points: int, n_passes: int) -> tuple[Pass, ...]:
-    rough = Pass(n_points=min(n_points, _ROUGH_POINTS), tolerance=_ROUGH)
-    return (*(rough,) * (n_passes - 1), Pass(n_points=n_points))
+    return (*(Pass(n_points=min(n_points, _FIRST_POINTS)),) * (n_passes - 1), Pass(n_points=n_points))
 
 
 def where_centers_settle(context: Context, rounds: Rounds, n_settling: int) -> Measure:
