@@ -43,10 +43,8 @@ _SMALLEST_RANGE, _LARGEST_RANGE = 8, 20
 _DRAWS, _LEVEL_OF_DRAWS = 12, 0.92  # the curve is looked at, not read off
 _WORLD_DRAWS, _WORLD_RESTARTS, _BOX_POINTS = 10, 4, 4_000
 _DEVIATIONS = 4.0  # several steps are tested, with a deviation from few draws
-_FIRST_WORLD_DRAWS, _CLEAR_DEVIATIONS = (
-    4,
-    12.0,
-)  # the deviation of so few is a third of the true one once in fifty times
+# The deviation of so few is less than a third of the true one once in twenty times.
+_FIRST_WORLD_DRAWS, _CLEAR_DEVIATIONS = 4, 12.0
 _SHOWN = 0.9  # of the worlds with two clusters must show them
 _TIGHTER = 0.5  # how much closer to its centre each record of such a world is
 

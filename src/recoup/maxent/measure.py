@@ -42,13 +42,13 @@ from recoup.transcript.context import Context
 from recoup.transcript.round import Round
 
 # Of DP-KMEANS. A quick pass finds where the mass is; a support around the means alone overstates how wide clusters are.
-_ROUGH_POINTS_OF_MEANS, _STEPS_OF_MEANS = 3000, 200
+_ROUGH_POINTS, _STEPS_OF_MEANS = 3000, 200
 _JITTERS_OF_MEANS = (0.01, 0.03, 0.08)
 # By how much all rows of one record may tilt the base: to e^(+-L).
 _TILT_GRID, _TILT_OTHER = 10.0, 35.0
 _TILT_HYBRID = 70.0  # a grid with absolute sums: those few rows must outweigh a base that is uniform inside cells
 _FIRST_POINTS = 4_000  # of a first pass, which only says where the mass is
-_SETTLING_POINTS = 4_000
+_SETTLING_POINTS = 4_000  # where only centres are to be moved a little
 # Of several releases.
 _GRID_COLUMNS = 3  # in more, a grid's cells are too wide for a base; the same bound as the default algorithm's
 _CELLS, _FROM_LAST = 0.6, 0.35  # shares of the support where no look is fit to be a base
@@ -164,7 +164,7 @@ def by_means(context: Context, rounds: Rounds, rng: Rng, *, n_points: int) -> Pr
         return np.concatenate([around_means(context, cells, n // 4, rng), moved])
 
     last = Pass(n_points=n_points, max_steps=_STEPS_OF_MEANS)
-    rough = replace(last, n_points=min(n_points, _ROUGH_POINTS_OF_MEANS), tolerance=0.1, last_rounds=2)
+    rough = replace(last, n_points=min(n_points, _ROUGH_POINTS), tolerance=0.1, last_rounds=2)
     return Problem(
         context=context,
         rounds=rounds,

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from recoup.kernels import maxent as kernels
@@ -105,7 +104,7 @@ class Rows:
         kernels.scatter(self._layout, weights, out)
         return out
 
-    def gram(self, weights: Floats, out: NDArray[np.floating]) -> None:
+    def gram(self, weights: Floats, out: npt.NDArray[np.floating]) -> None:
         """The upper triangle of A diag(weights) A', in the precision of the matrix that it is written to."""
         layout = self._in_precision(out.dtype)
         kernels.gram(layout, weights.astype(out.dtype), out)

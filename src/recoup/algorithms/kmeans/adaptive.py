@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -103,8 +103,7 @@ class AdaptiveKMeans(ClusteringAlgorithm):
         elif stage.settles:
             measure = where_centers_settle(context, rounds, n_settling)
         else:
-            problem = by_cells(context, rounds, rng, n_points=_POINTS_BETWEEN, n_settling=n_settling)
-            measure = maxent(problem)
+            measure = maxent(by_cells(context, rounds, rng, n_points=_POINTS_BETWEEN, n_settling=n_settling))
         if stage.kind == "counts":
             centers = centers if many else _kmeans(measure, stage.n_cells, 2, rng)
             return stage.request(VoronoiQuery(centers=centers, sums="none"))
@@ -318,10 +317,10 @@ def _finer_where_records_are(context: Context, glance: Round, n: float, share: F
     return VoronoiQuery(centers=context.domain.clip(np.concatenate(centers)), sums="none")
 
 
-def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: Rng, max_iterations: int = 60) -> Array:
+def _kmeans(measure: Measure, n_cells: int, n_restarts: int, rng: Rng) -> Array:
     kept = measure.weights > 1e-3 * measure.weights.mean()
-    settings: dict[str, Any] = {"n_restarts": n_restarts, "max_iterations": max_iterations, "tolerance": 1e-4}
-    return weighted_kmeans(measure.points[kept], measure.weights[kept], n_cells, rng=rng, **settings).centers
+    of_kept = (measure.points[kept], measure.weights[kept], n_cells)
+    return weighted_kmeans(*of_kept, n_restarts=n_restarts, rng=rng, max_iterations=60, tolerance=1e-4).centers
 
 
 def _rival(measure: Measure, settled: Clustering, rng: Rng) -> Array:
