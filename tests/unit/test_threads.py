@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from recoup._threads import in_order
+from recoup._threads import in_order, one_blas_thread
 
 
 @pytest.fixture(autouse=True, params=["1", "2", "5"])
@@ -65,3 +67,28 @@ def test_errors_reach_the_caller_and_leave_no_thread(broken: str) -> None:
     assert seen == list(range(len(seen)))
     assert broken == "items" or seen == [0, 1, 2]
     assert threading.active_count() == before
+
+
+def test_blas_has_one_thread_until_the_last_user_leaves() -> None:
+    def blas() -> dict[str, int]:
+        return {
+            library["filepath"]: library["num_threads"]
+            for library in threadpool_info()
+            if library["user_api"] == "blas"
+        }
+
+    assert np.ones((9, 9)) @ np.ones(9) is not None
+    with threadpool_limits(2, user_api="blas"):
+        # A library that this process loaded with a single thread stays at it.
+        before = blas()
+        assert 2 in before.values()
+        first, second = one_blas_thread(), one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert set(blas().values()) == {1}
+        second.__exit__(None, None, None)
+        assert blas() == before
+        with pytest.raises(ValueError, match="planted"), one_blas_thread():
+            raise ValueError("planted")
+        assert blas() == before

@@ -19,9 +19,7 @@ from math import log, log2
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import comb, factorial
-from scipy.stats import norm
+from scipy.special import comb, factorial, ndtri
 
 from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of
 from recoup.errors import ParameterError
@@ -135,12 +133,14 @@ class _Noise(NamedTuple):
     def exceeded(self, n: int, chance: float) -> float:
         """What the sum of so many values exceeds with at most this chance."""
         if self.law == "gaussian":
-            return float(self.deviation(n) * norm.isf(chance))
+            return float(-self.deviation(n) * ndtri(chance))
         return self.scale * _laplace_exceeds(n, chance)
 
 
 @lru_cache
 def _laplace_exceeds(n: int, chance: float) -> float:
+    from scipy.optimize import brentq
+
     places = np.arange(n)
     weights = comb(n - 1 + places, places) * 0.5 ** (n + places)
 

@@ -48,6 +48,7 @@ ENTRIES = [
     Entry(LogisticRegression, "logistic", None, "logistic regression by private gradient descent"),
     Entry(GaussianMixture, "mixture", None, "a Gaussian mixture by private EM"),
 ]
+OWN = frozenset(entry.kind for entry in ENTRIES)  # those of Recoup, whatever is registered later
 ALGORITHMS: dict[str, type[Algorithm]] = {entry.kind.type_name: entry.kind for entry in ENTRIES}
 
 _QUERY = ("sensitivity", "contribution", "integer_total", "to_json", "from_json")

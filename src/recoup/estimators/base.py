@@ -9,17 +9,16 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from recoup._progress import OnProgress
 from recoup._random import seed_for
+from recoup._threads import one_blas_thread
 from recoup._validate import choice, whole_number
 from recoup.algorithms.base import Algorithm
-from recoup.curator.source import check_named, is_path, source_of
+from recoup.curator.source import check_named, is_stored, source_of
 from recoup.curator.tables.open import cells_of, open_table
-from recoup.curator.tables.table import Table
-from recoup.domain import DOMAINS, Domain, declared_bounds, declared_width
+from recoup.curator.tables.table import OpenTable
+from recoup.domain import DOMAINS, Box, Domain, declared_bounds, declared_width
 from recoup.driver import check_on_round, release
 from recoup.errors import (
     Argument,
@@ -30,7 +29,7 @@ from recoup.errors import (
     ParameterError,
     PostprocessDeclined,
 )
-from recoup.estimators.lasting import LastingModel, verdict_of
+from recoup.estimators.lasting import LastingModel, check_is_fitted, verdict_of
 from recoup.found_bounds import Fit, find_within, is_private, stand_ins
 from recoup.inference.infer import METHODS, infer
 from recoup.inference.inferred import InferredDataset, refit
@@ -39,6 +38,7 @@ from recoup.mixed import Mixed
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.statement import PerPerson, PrivacyStatement
 from recoup.queries.base import Array
+from recoup.remote.table import RemoteTable
 from recoup.schema import Category, Number, Schema
 from recoup.transcript.transcript import Transcript
 
@@ -140,7 +140,8 @@ class PrivateEstimator(LastingModel):
         """Fit privately.
 
         Args:
-            X: an array, a data frame, an Arrow table or stream, a Spark DataFrame, or a path to Parquet or CSV.
+            X: an array, a data frame, an Arrow table or stream, a Spark DataFrame, a path to Parquet or CSV, or a table
+                that somebody else serves, by `recoup.connect`.
             y: for a classifier, the labels, one per row of a table in memory; or the name of a numeric column of X,
                 which is then not a feature. Files and Spark DataFrames need a name. Ignored by other estimators.
             transcript_path: where to save the transcript after every round, so that nothing that was paid for is lost.
@@ -152,17 +153,22 @@ class PrivateEstimator(LastingModel):
             The fitted estimator.
         """
         if is_private(self.bounds):
+            if isinstance(X, RemoteTable):
+                raise BoundsError(f"{X.curator} has bounds of its own: leave them out.")
             return self._fit_found(X, y, transcript_path, resume, purpose, on_round)
-        released = self._release(X, y, path=transcript_path, resume=resume, purpose=purpose, on_round=on_round)
-        self.__dict__.pop("bounds_", None)  # of an earlier fit
-        if released is not None:
-            self._read(*released)
+        with one_blas_thread():
+            released = self._release(X, y, path=transcript_path, resume=resume, purpose=purpose, on_round=on_round)
+            self.__dict__.pop("bounds_", None)  # of an earlier fit
+            if released is not None:
+                self._read(*released)
         return self
 
     def _fit_found(
         self, X: Any, y: Any, path: str | os.PathLike[str] | None, resume: bool, purpose: str, on_round: Any
     ) -> Self:
         """Find bounds with a part of the budget, then fit a copy with the rest, and take over what it learnt."""
+        from sklearn.base import clone
+
         # Whatever is wrong is refused before anything is spent.
         check_on_round(on_round)
         domain = getattr(self, "domain", None)
@@ -259,6 +265,9 @@ class PrivateEstimator(LastingModel):
 
     def _open(self, X: Any, y: Any = None) -> Opened:
         """The records, as a source where the table had to be opened to find its columns."""
+        if isinstance(X, RemoteTable):
+            self._check_served(X, X.domain)
+            return Opened(X, X.domain, X.domain)
         if isinstance(self.domain, Domain):
             return Opened(X, self.domain, self.domain)
         kind = "box" if self.domain == "auto" else self.domain
@@ -285,7 +294,23 @@ class PrivateEstimator(LastingModel):
         table = open_table(X, n_columns=width, csv_dialect=self.csv_dialect)
         low, high, _ = declared_bounds(self.bounds, table.n_columns)
         domain = DOMAINS[kind](tuple(low), tuple(high), table.columns)
-        return Opened(source_of(table, domain, keep=not is_path(X)), domain, domain)
+        return Opened(source_of(table, domain, keep=not is_stored(X)), domain, domain)
+
+    def _check_served(self, table: RemoteTable, features: Domain) -> None:
+        """Refuse bounds that are declared here and are not those that a curator serves."""
+        kind = getattr(self, "domain", "auto")
+        if not isinstance(kind, Domain):
+            if choice(kind, "domain", ("auto", *DOMAINS)) not in ("auto", features.kind):
+                raise ParameterError(Argument("domain"), f" is {features.kind!r} at {table.curator}: leave it out.")
+            if self.bounds is None:
+                return
+            check_declared(self.bounds)
+            if (schema := declared_schema(self.bounds)) is not None:
+                kind = Mixed(schema=schema)
+            else:
+                low, high, columns = declared_bounds(self.bounds, features.n_declared)
+                kind = DOMAINS.get(features.kind, Box)(tuple(low), tuple(high), columns)
+        table.check_domain(kind, features)
 
     # ---- from a transcript to an answer ----
 
@@ -371,7 +396,7 @@ class PrivateEstimator(LastingModel):
         return self._domain.to_unit(_complete(rows))
 
 
-def rows_of(table: Table) -> Array:
+def rows_of(table: OpenTable) -> Array:
     """All records of a table, for local use."""
     return np.concatenate([np.asarray(block, dtype=np.float64) for block in table.blocks()])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from recoup._validate import choice, whole_number
@@ -22,7 +22,7 @@ from recoup.queries.base import Array
 from recoup.transcript.context import Context
 
 
-class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator, BaseEstimator):  # type: ignore[misc]
     """Differentially private principal components of columns scaled by their bounds.
 
     Every column is scaled by its public bounds to [-1, 1], so that the noise is the same in all columns. Components and

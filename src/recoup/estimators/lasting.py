@@ -11,11 +11,9 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from recoup._files import checksum_of, strict_json, write_whole
 from recoup._shown import frame, shortened
@@ -35,6 +33,12 @@ from recoup.privacy.statement import PrivacyStatement
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
 from recoup.version import __version__
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+else:
+    # The last base of every estimator is scikit-learn's, which the command line has no need to wait for.
+    BaseEstimator = object
 
 _FORMAT, _VERSION = "recoup-model", 1
 _FIELDS = {"format", "schema_version", "library_version", "privacy", "estimator", "transcript", "found_bounds"}
@@ -319,6 +323,13 @@ class LastingModel(BaseEstimator):  # type: ignore[misc]
 
         check_is_fitted(self)
         write_whole(path, exported(self, path))
+
+
+def check_is_fitted(model: object) -> None:
+    """Refuse a model that has learnt nothing, as scikit-learn does, which is imported only here."""
+    from sklearn.utils.validation import check_is_fitted as check
+
+    check(model)
 
 
 def verdict_of(transcript: Transcript, inferred: InferredDataset | None, answer: Array) -> Verdict | None:

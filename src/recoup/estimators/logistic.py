@@ -18,16 +18,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
 from recoup.algorithms.base import Algorithm
 from recoup.algorithms.logistic import LogisticRegression, trust_in_base
-from recoup.curator.source import check_named, is_path, source_of
+from recoup.curator.source import check_named, is_stored, source_of
 from recoup.curator.spark import SparkTable, is_spark
 from recoup.curator.tables.open import cells_of, open_table
-from recoup.curator.tables.table import Columns, Table, TableRows
+from recoup.curator.tables.table import Columns, OpenTable, TableRows
 from recoup.domain import Box, Domain, declared_bounds, declared_width
 from recoup.errors import DataError, ParameterError
 from recoup.estimators.base import (
@@ -44,10 +44,11 @@ from recoup.estimators.base import (
 from recoup.estimators.lasting import Summary
 from recoup.mixed import Mixed
 from recoup.queries.base import Array
+from recoup.remote.table import RemoteTable
 from recoup.schema import Number, Schema
 
 
-class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator, BaseEstimator):  # type: ignore[misc]
     """Differentially private binary logistic regression, by gradient descent on clipped gradients.
 
     A value outside its bounds counts as the nearest one inside, in `fit` and in `predict`.
@@ -147,7 +148,23 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         return float(np.average((decision >= 0.0)[used] == (codes == 1.0)[used], weights=weights[used]))
 
     def _open(self, X: Any, y: Any = None) -> Opened:
+        if isinstance(X, RemoteTable):
+            return self._served(X, y)
         return open_labelled(X, y, self.bounds, declared_classes(self.classes), self.csv_dialect, self.person)
+
+    def _served(self, table: RemoteTable, y: Any) -> Opened:
+        """A served table: its last column is the label, of 0 and 1, and has a name for y."""
+        names = table.domain.table_columns
+        records, last = table.domain, None if names is None else names[-1]
+        ends = records.low[-1], records.high[-1]
+        if not isinstance(y, str) or y != last or ends != (0.0, 1.0) or declared_classes(self.classes) != (0, 1):
+            raise ParameterError(
+                f"the labels of a served table are its last column ({last!r} at {table.curator}), with bounds 0 and 1: "
+                "name it as y, with classes 0 and 1."
+            )
+        features = self._features(records)
+        self._check_served(table, features)
+        return Opened(table, records, features)
 
     def _algorithm(self, records: Domain) -> Algorithm:
         return LogisticRegression(
@@ -239,7 +256,7 @@ def open_labelled(
         features = Box(tuple(low), tuple(high), None if table.columns is None else table.columns[:-1])
         records = Box((*features.low, 0.0), (*features.high, 1.0), table.columns)
     # Who holds what is for the release to find: it draws the key by which records are chosen.
-    return Opened(table if person else source_of(table, records, keep=not is_path(X)), records, features)
+    return Opened(table if person else source_of(table, records, keep=not is_stored(X)), records, features)
 
 
 def _labelled(schema: Schema, label: str) -> Schema:
@@ -302,9 +319,9 @@ def _code(value: Any, classes: tuple[Any, Any]) -> float:
         return math.nan  # what cannot even be compared is neither
 
 
-def _with_labels(X: Any, y: Any, bounds: Any, declared: Features, classes: tuple[Any, Any]) -> Table:
-    if is_path(X) or is_spark(X):
-        raise DataError("The labels of a file or of a Spark DataFrame are one of its columns: give y its name.")
+def _with_labels(X: Any, y: Any, bounds: Any, declared: Features, classes: tuple[Any, Any]) -> OpenTable:
+    if is_stored(X) or is_spark(X):
+        raise DataError("Labels in a file, a database or a Spark DataFrame are one of its columns: give y its name.")
     codes = codes_of(y, classes)
     columns, schema, person = declared
     if isinstance(X, list | tuple) and columns is None:
@@ -329,7 +346,7 @@ def _with_labels(X: Any, y: Any, bounds: Any, declared: Features, classes: tuple
     names = None if table.columns is None else (*table.columns, label)
     records = np.column_stack([features, codes])
     block = records if keys is None else Columns(tuple(records.T), len(records), keys)
-    return Table(names, table.n_columns + 1, lambda _: iter((block,)), person_type=table.person_type)
+    return OpenTable(names, table.n_columns + 1, lambda _: iter((block,)), person_type=table.person_type)
 
 
 def _check_lengths(n_rows: int, n_labels: int) -> None:
@@ -339,7 +356,7 @@ def _check_lengths(n_rows: int, n_labels: int) -> None:
         raise DataError("X and y have inconsistent numbers of samples: give one label for each row.")
 
 
-def _with_own_column(X: Any, name: str, declared: Features, classes: tuple[Any, Any], csv_dialect: str) -> Table:
+def _with_own_column(X: Any, name: str, declared: Features, classes: tuple[Any, Any], csv_dialect: str) -> OpenTable:
     finite = _are_numbers(classes) and all(math.isfinite(c) for c in classes)
     if not finite or float(classes[0]) == float(classes[1]):
         raise ParameterError(

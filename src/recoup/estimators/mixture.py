@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
-from sklearn.base import DensityMixin
+from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from recoup._random import sampler
@@ -28,7 +28,7 @@ class Sample(NamedTuple):
     components: NDArray[np.int64]
 
 
-class PrivateGaussianMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateGaussianMixture(DensityMixin, PrivateEstimator, BaseEstimator):  # type: ignore[misc]
     """A differentially private mixture of Gaussians, spherical in columns scaled by their bounds.
 
     Columns are scaled to [-1, 1] by their public bounds, and each component has one variance for all columns. In the

@@ -16,8 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit
 
 from recoup._progress import OnProgress, parts_of, told
 from recoup._random import generator
@@ -213,7 +212,7 @@ def _sampling_error(data: WeightedPoints, clusterings: Sequence[Clustering], lev
     for clustering in clusterings:
         distances = np.min([((data.points - center) ** 2).sum(axis=1) for center in clustering.centers], axis=0)
         errors.append(np.sqrt((data.weights * distances**2).sum()) / max(clustering.inertia, _TINY))
-    return np.asarray(norm.ppf((1.0 + level) / 2.0) * np.array(errors))
+    return np.asarray(ndtri((1.0 + level) / 2.0) * np.array(errors))
 
 
 def _gaps(data: WeightedPoints, loss: Array, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -256,7 +255,7 @@ class AgainstNoise:
 
         drawn = [log_losses(draw.again) for draw in self.simulations.first(n_draws, on_progress)]
         deviations = np.sqrt(np.mean((np.stack(drawn) - log_losses(self.data)) ** 2, axis=0))
-        return np.asarray(student.ppf(0.5 + level / 2.0, n_draws) * deviations)
+        return np.asarray(stdtrit(n_draws, 0.5 + level / 2.0) * deviations)
 
     def most_distinct(self, wanted: int) -> int:
         """The largest number of clusters, at most as many as wanted, that noise would not have made."""

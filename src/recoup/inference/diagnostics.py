@@ -14,8 +14,7 @@ from math import pi, sqrt
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import log_ndtr
-from scipy.stats import chi2, gamma
+from scipy.special import chdtrc, gammaincc, log_ndtr
 
 from recoup.domain import Domain
 from recoup.maxent.sizes import Clusters, WeightedPoints, sums_by_cell
@@ -135,8 +134,9 @@ def log_probability_of_sum(residuals: Array, scales: Array, law: str) -> Array:
 def log_probability_of_size(residuals: Array, scales: Array, law: str) -> Array:
     """Log of the probability that (n, d) noises are all together this large over n: absolute, or squared (Gaussian)."""
     ratio, n = np.abs(residuals) / scales, len(residuals)
-    tail = gamma(n) if law == "laplace" else chi2(n)
-    return np.asarray(tail.logsf(ratio.sum(axis=0) if law == "laplace" else (ratio**2).sum(axis=0)))
+    tail = gammaincc(n, ratio.sum(axis=0)) if law == "laplace" else chdtrc(n, (ratio**2).sum(axis=0))
+    with np.errstate(divide="ignore"):  # beyond the smallest number, as a logarithm, it is minus infinity
+        return np.asarray(np.log(tail))
 
 
 class Misfit(NamedTuple):

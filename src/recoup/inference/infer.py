@@ -16,6 +16,7 @@ import numpy as np
 
 from recoup._progress import OnProgress, parts_of, told
 from recoup._random import generator
+from recoup._threads import one_blas_thread
 from recoup._validate import choice, positive_number, whole_number
 from recoup.errors import Argument, ParameterError, PostprocessDeclined
 from recoup.inference.diagnostics import Diagnostics, residuals_of
@@ -113,7 +114,8 @@ def infer(
         correction=correction,
         raw=raw,
     )
-    inferred = _dataset(evidence, method, METHODS[method](evidence, rng, asked))
+    with one_blas_thread():
+        inferred = _dataset(evidence, method, METHODS[method](evidence, rng, asked))
     if inferred.diagnostics is None or not inferred.diagnostics.interrupted:
         told(end_told, 1, 1)
     if warn and inferred.verdict is not None:

@@ -13,9 +13,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import digamma, polygamma
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import digamma, ndtri, polygamma, stdtrit
 
 from recoup._progress import OnProgress, told
 from recoup._random import generator
@@ -221,7 +219,7 @@ def intervals(
         parts = [_half_widths(np.stack(errors)[..., part], level, simultaneous) for part in (0, slice(1, None))]
         widths = np.column_stack(parts)
     at_once = np.array([len(size), *[start.size] * start.shape[1]]) if simultaneous else 1.0
-    half_widths = np.hypot(widths, norm.ppf(0.5 + level ** (1.0 / at_once) / 2.0) * model)
+    half_widths = np.hypot(widths, ndtri(0.5 + level ** (1.0 / at_once) / 2.0) * model)
     size_error, center_error = half_widths[:, 0], half_widths[:, 1:]
     withheld = withheld_from(transcript, inferred, centers, center_error, size_error)
     center_low = np.minimum(domain.ends_from_unit(start, start - center_error), centers)
@@ -306,8 +304,8 @@ def _shared_widths(errors: Array, level: float) -> Array | None:
     deviations = np.sqrt((prior * usual + n * of_centers) / freedom)
     found = float(np.quantile(np.abs(errors[..., 1:]) / deviations, level))
     at = 0.5 + level / 2.0
-    of_centers = max(found, float(student.ppf(at, freedom))) * deviations
-    return np.column_stack([student.ppf(at, n) * np.sqrt(of_sizes), of_centers])
+    of_centers = max(found, float(stdtrit(freedom, at))) * deviations
+    return np.column_stack([stdtrit(n, at) * np.sqrt(of_sizes), of_centers])
 
 
 def _freedom_of(excess: float) -> float:

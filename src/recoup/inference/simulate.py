@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from recoup._progress import OnProgress, told
-from recoup._threads import n_threads
+from recoup._threads import n_threads, one_blas_thread
 from recoup.algorithms.registry import algorithm_from_json
 from recoup.inference.diagnostics import expected_answer
 from recoup.inference.infer import infer
@@ -96,8 +95,8 @@ def in_threads(
 ) -> list[Value]:
     """Call a function with as many independent streams, in the order of the draws."""
     streams, drawn = rng.spawn(n_draws), list[Value]()
-    # BLAS in one thread for all draws: its limit is set for the whole process, and the sums must not depend on it.
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(min(n_threads(), n_draws)) as pool:
+    # The limit is set for the whole process, and what draws give must not depend on it: it holds for all of them.
+    with one_blas_thread(), ThreadPoolExecutor(min(n_threads(), n_draws)) as pool:
         for value in pool.map(draw, streams):
             drawn.append(value)
             told(on_progress, len(drawn), n_draws)

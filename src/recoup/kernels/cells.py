@@ -22,123 +22,122 @@ _HALF = 1 << 30  # of the width of the unit box, in steps
 NO_SUMS, ABSOLUTE, RELATIVE = 0, 1, 2
 
 
-@compiled(nogil=True, error_model="numpy")
-def nearest_of_tile(tile, centers, distance, smallest, cells):
-    """Write the index of each record's nearest centre, and its squared distance; ties go to the lowest index.
-
-    The tile is (d, TILE), so that a vector register holds different records; `distance` is scratch. Squares are added
-    column by column, four columns for each visit of memory.
-    """
-    d = tile.shape[0]
-    for k in range(centers.shape[0]):
-        center = centers[k]
-        for b in range(TILE):
-            difference = tile[0, b] - center[0]
-            distance[b] = difference * difference
-        j = 1
-        while j + 4 <= d:
-            c0, c1, c2, c3 = center[j], center[j + 1], center[j + 2], center[j + 3]
-            for b in range(TILE):
-                total = distance[b]
-                difference = tile[j, b] - c0
-                total += difference * difference
-                difference = tile[j + 1, b] - c1
-                total += difference * difference
-                difference = tile[j + 2, b] - c2
-                total += difference * difference
-                difference = tile[j + 3, b] - c3
-                total += difference * difference
-                distance[b] = total
-            j += 4
-        while j < d:
-            c0 = center[j]
-            for b in range(TILE):
-                difference = tile[j, b] - c0
-                distance[b] += difference * difference
-            j += 1
-        if k == 0:
-            for b in range(TILE):
-                smallest[b] = distance[b]
-                cells[b] = 0
-        else:
-            for b in range(TILE):
-                nearer = distance[b] < smallest[b]
-                smallest[b] = distance[b] if nearer else smallest[b]
-                cells[b] = k if nearer else cells[b]
-
-
-def single_precision_error(centers: NDArray[np.float64]) -> float:
+def single_precision_error(centers: NDArray[np.float64], reach: float = 1.0) -> float:
     """A lead between two scores |c|^2 / 2 - x c that single precision cannot turn round, for any record of the domain.
 
-    With |x| <= 1, |c| <= C and unit roundoff u = 2^-24, a product of rounded factors is wrong by at most 3 u C, the
-    half square of a centre's length, computed in double precision, by u d C^2 / 2, and d further roundings act on
-    partial sums of at most d C (1 + C / 2): in all u d (d + 4) C (1 + C) to first order, with fused multiplications or
-    without. Two scores may err in opposite directions; another factor of two covers the terms of second order, and the
-    smallest normal number those that single precision flushes to zero. Double precision rounds too, relative to the
-    record and not to the centre: where all centres are tiny, that is the larger part, and half of a squared distance is
-    wrong by less than d (d + 2) (1 + C)^2 2^-53.
+    With unit roundoff u = 2^-24, n roundings that act on a sum of products one after the other, in any order, fused or
+    not, change it by at most n u / (1 - n u) of the sum of the products' sizes (Higham, Accuracy and Stability of
+    Numerical Algorithms, section 3.1). Here n = d + 4: two factors, their product, and d + 1 sums. With |x_j| <= X, the
+    reach, and lengths |c| <= C, the sizes add up to at most C^2 / 2 + sqrt(d) X C. Multiples of the smallest normal
+    number bound what is flushed to zero. Double precision rounds too, relative to the record and not to the centre:
+    where all centres are tiny, that is the larger part, and half of a squared distance is wrong by less than
+    (d + 2) (sqrt(d) X + C)^2 2^-54. Two scores may err in opposite directions; another factor of two covers the terms
+    of second order, and that the lead is rounded.
     """
     d = centers.shape[1]
-    largest = float(np.max(np.abs(centers), initial=0.0))
-    narrow = d * (d + 4) * (largest * (1.0 + largest) * 2.0**-24 + 2.0**-126)
-    return float(4.0 * (narrow + d * (d + 2) * (1.0 + largest) ** 2 * 2.0**-53))
+    largest, farthest = float(np.max(np.sqrt(np.sum(centers**2, axis=1)), initial=0.0)), d**0.5 * reach
+    narrow = (d + 4) * (largest * (0.5 * largest + farthest) * 2.0**-24 + 2.0**-124)
+    return float(4.0 * (narrow + (d + 2) * (farthest + largest) ** 2 * 2.0**-54))
+
+
+@compiled(nogil=True, error_model="numpy")
+def narrowed(centers):
+    """Centres in single precision and half their squared lengths, filled up as the scores need it.
+
+    With a column of zeros where their number is odd, and to a multiple of four centres, by some that are too far away
+    to be anybody's nearest.
+    """
+    k, d = centers.shape
+    n = (k + 3) // 4 * 4
+    factors, halves = np.zeros((n, d + d % 2), np.float32), np.full(n, np.float32(np.inf))
+    for i in range(k):
+        halves[i] = 0.5 * np.sum(centers[i] * centers[i])
+        for j in range(d):
+            factors[i, j] = centers[i, j]
+    return factors, halves
+
+
+@compiled(inline="always")
+def _compare(b, k, s0, s1, s2, s3, best, rival, cells):
+    # The lowest two of a record's scores before and of four more, and whose the lowest is; without a branch.
+    swapped = s1 < s0
+    low, high, who = (s1, s0, k + 1) if swapped else (s0, s1, k)
+    swapped = s3 < s2
+    other_low, other_high, other = (s3, s2, k + 3) if swapped else (s2, s3, k + 2)
+    swapped = other_low < low
+    low, middle, who = (other_low, low, other) if swapped else (low, other_low, who)
+    high = high if high < other_high else other_high
+    middle = middle if middle < high else high
+    lowest = best[b]
+    wins = low < lowest
+    high = lowest if wins else low
+    middle = middle if middle < high else high
+    rival[b] = middle if middle < rival[b] else rival[b]
+    cells[b] = who if wins else cells[b]
+    best[b] = low if wins else lowest
 
 
 # Contracting to fused multiplications may change a score's last bit but, by the bound above, never a cell.
 @compiled(nogil=True, error_model="numpy", fastmath={"contract"})
-def _scores_of_tile(tile, narrow, halves, first, second, best, rival, cells):
+def scores_of_tile(tile, factors, halves, sums, best, rival, cells):
     """Write the lowest two of the scores |c|^2 / 2 - x c, which differ by half as much as the squared distances.
 
-    All in single precision: records by column, centres, half their squared lengths; `first` and `second` are scratch,
-    `cells` says whose the best score is.
+    All in single precision: records by column, centres, half their squared lengths; an even number of columns, and a
+    multiple of four centres. `sums`, (4, TILE), is scratch; `cells` says whose the best score is.
     """
-    n_cells, d = narrow.shape
-    infinite, zero = np.float32(np.inf), np.float32(0.0)
+    n_cells, d = factors.shape
     for b in range(TILE):
-        best[b], rival[b], cells[b] = infinite, infinite, 0
-    # Two centres and four columns for each visit of the records; the last visit also compares, so that scores need not
-    # be read again. It takes what columns are left, from one to four, the missing ones with a factor of zero.
-    n_before = (d - 1) // 4 * 4
-    last = d - 1
-    left0, left1, left2 = max(last - 3, 0), max(last - 2, 0), max(last - 1, 0)
-    for k in range(0, n_cells, 2):
-        alone = k + 1 == n_cells
-        c, e = narrow[k], narrow[k if alone else k + 1]
-        half_c, half_e = halves[k], infinite if alone else halves[k + 1]
-        for j in range(0, n_before, 4):
+        best[b], rival[b], cells[b] = np.float32(np.inf), np.float32(np.inf), 0
+    # Four centres and four columns for each visit of the records, so that a register that was loaded is used four
+    # times. The last visit, of four columns or two, also compares, so that scores need not be read again.
+    n_last = 2 if d % 4 == 2 else 4
+    p, q, r, s = sums[0], sums[1], sums[2], sums[3]
+    for k in range(0, n_cells, 4):
+        c, e, f, g = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
+        half_c, half_e, half_f, half_g = halves[k], halves[k + 1], halves[k + 2], halves[k + 3]
+        for j in range(0, d - n_last, 4):
             c0, c1, c2, c3 = c[j], c[j + 1], c[j + 2], c[j + 3]
             e0, e1, e2, e3 = e[j], e[j + 1], e[j + 2], e[j + 3]
+            f0, f1, f2, f3 = f[j], f[j + 1], f[j + 2], f[j + 3]
+            g0, g1, g2, g3 = g[j], g[j + 1], g[j + 2], g[j + 3]
             for b in range(TILE):
                 x0, x1, x2, x3 = tile[j, b], tile[j + 1, b], tile[j + 2, b], tile[j + 3, b]
-                score = half_c if j == 0 else first[b]
-                first[b] = (((score - x0 * c0) - x1 * c1) - x2 * c2) - x3 * c3
-                score = half_e if j == 0 else second[b]
-                second[b] = (((score - x0 * e0) - x1 * e1) - x2 * e2) - x3 * e3
-        n_left = d - n_before
-        c0, e0 = (c[left0], e[left0]) if n_left >= 4 else (zero, zero)
-        c1, e1 = (c[left1], e[left1]) if n_left >= 3 else (zero, zero)
-        c2, e2 = (c[left2], e[left2]) if n_left >= 2 else (zero, zero)
-        c3, e3 = c[last], e[last]
-        index, next_index = np.int32(k), np.int32(k + 1)
-        for b in range(TILE):
-            x0, x1, x2, x3 = tile[left0, b], tile[left1, b], tile[left2, b], tile[last, b]
-            score = half_c if n_before == 0 else first[b]
-            score = (((score - x0 * c0) - x1 * c1) - x2 * c2) - x3 * c3
-            other = half_e if n_before == 0 else second[b]
-            other = (((other - x0 * e0) - x1 * e1) - x2 * e2) - x3 * e3
-            swapped = other < score
-            low, high = (other, score) if swapped else (score, other)
-            who, lowest = next_index if swapped else index, best[b]
-            wins = low < lowest
-            middle = lowest if wins else low
-            middle = middle if middle < high else high
-            rival[b] = middle if middle < rival[b] else rival[b]
-            cells[b] = who if wins else cells[b]
-            best[b] = low if wins else lowest
+                p[b] = ((((half_c if j == 0 else p[b]) - x0 * c0) - x1 * c1) - x2 * c2) - x3 * c3
+                q[b] = ((((half_e if j == 0 else q[b]) - x0 * e0) - x1 * e1) - x2 * e2) - x3 * e3
+                r[b] = ((((half_f if j == 0 else r[b]) - x0 * f0) - x1 * f1) - x2 * f2) - x3 * f3
+                s[b] = ((((half_g if j == 0 else s[b]) - x0 * g0) - x1 * g1) - x2 * g2) - x3 * g3
+        if d == n_last:
+            p[:], q[:], r[:], s[:] = half_c, half_e, half_f, half_g
+        index, j = np.int32(k), d - 2
+        c2, c3, e2, e3, f2, f3, g2, g3 = c[j], c[j + 1], e[j], e[j + 1], f[j], f[j + 1], g[j], g[j + 1]
+        if n_last == 2:
+            for b in range(TILE):
+                x2, x3 = tile[j, b], tile[j + 1, b]
+                s0, s1 = (p[b] - x2 * c2) - x3 * c3, (q[b] - x2 * e2) - x3 * e3
+                s2, s3 = (r[b] - x2 * f2) - x3 * f3, (s[b] - x2 * g2) - x3 * g3
+                _compare(b, index, s0, s1, s2, s3, best, rival, cells)
+        else:
+            c0, c1, e0, e1, f0, f1, g0, g1 = (
+                c[j - 2],
+                c[j - 1],
+                e[j - 2],
+                e[j - 1],
+                f[j - 2],
+                f[j - 1],
+                g[j - 2],
+                g[j - 1],
+            )
+            for b in range(TILE):
+                x0, x1, x2, x3 = tile[j - 2, b], tile[j - 1, b], tile[j, b], tile[j + 1, b]
+                s0 = (((p[b] - x0 * c0) - x1 * c1) - x2 * c2) - x3 * c3
+                s1 = (((q[b] - x0 * e0) - x1 * e1) - x2 * e2) - x3 * e3
+                s2 = (((r[b] - x0 * f0) - x1 * f1) - x2 * f2) - x3 * f3
+                s3 = (((s[b] - x0 * g0) - x1 * g1) - x2 * g2) - x3 * g3
+                _compare(b, index, s0, s1, s2, s3, best, rival, cells)
 
 
 @compiled(nogil=True, error_model="numpy")
-def _nearest_of_records(records, start, size, centers, narrow, halves, error, tile, scratch, cells):
+def _nearest_of_records(records, start, size, centers, factors, halves, error, tile, scratch, cells):
     """Write the index of the nearest centre of the `size` records from `start` on; ties go to the lowest index.
 
     `error` is a lead that single precision can be trusted with; `tile` and `scratch` are written over.
@@ -147,8 +146,8 @@ def _nearest_of_records(records, start, size, centers, narrow, halves, error, ti
     for b in range(size):
         for j in range(d):
             tile[j, b] = np.float32(records[start + b, j]) * _NARROW_STEP
-    best, rival = scratch[2], scratch[3]
-    _scores_of_tile(tile, narrow, halves, scratch[0], scratch[1], best, rival, cells)
+    best, rival = scratch[4], scratch[5]
+    scores_of_tile(tile, factors, halves, scratch[:4], best, rival, cells)
     # Counted first, without a branch, since most tiles have none. Also true where a score is not a number.
     n_unsure = 0
     for b in range(size):
@@ -203,14 +202,12 @@ def voronoi_totals(
 ):
     """Add each record's integer contribution to its cell."""
     n, d = records.shape
-    tile, x = np.zeros((d, TILE), np.float32), np.empty(d)
-    scratch, cells = np.empty((4, TILE), np.float32), np.empty(TILE, np.int32)
-    narrow, halves, narrow_error = centers.astype(np.float32), np.empty(len(centers), np.float32), np.float32(error)
-    for k in range(len(centers)):
-        halves[k] = 0.5 * np.sum(centers[k] * centers[k])
+    factors, halves = narrowed(centers)
+    tile, x = np.zeros((factors.shape[1], TILE), np.float32), np.empty(d)
+    scratch, cells = np.empty((6, TILE), np.float32), np.empty(TILE, np.int32)
     for start in range(0, n, TILE):
         size = min(TILE, n - start)
-        _nearest_of_records(records, start, size, centers, narrow, halves, narrow_error, tile, scratch, cells)
+        _nearest_of_records(records, start, size, centers, factors, halves, np.float32(error), tile, scratch, cells)
         for b in range(size):
             if records[start + b, 0] == DROPPED:
                 continue
@@ -231,22 +228,6 @@ def voronoi_totals(
                 totals[cell, j] += np.int32(x[j] * factor)
             if square_factors.shape[0] > 0:
                 squares[cell] += np.int32(square * square_factors[cell])
-
-
-@compiled(nogil=True, error_model="numpy")
-def voronoi_cells(points, centers, cells):
-    """Write the index of the nearest of (k, d) centres for each of (n, d) points."""
-    n, d = points.shape
-    tile = np.zeros((d, TILE))
-    distance, smallest, found = np.empty(TILE), np.empty(TILE), np.empty(TILE, np.int64)
-    for start in range(0, n, TILE):
-        size = min(TILE, n - start)
-        for b in range(size):
-            for j in range(d):
-                tile[j, b] = points[start + b, j]
-        nearest_of_tile(tile, centers, distance, smallest, found)
-        for b in range(size):
-            cells[start + b] = found[b]
 
 
 @compiled(nogil=True, error_model="numpy")

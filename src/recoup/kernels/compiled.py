@@ -23,6 +23,7 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         function.__qualname__ += f"_{_DIGEST}"  # names the files of numba's cache
-        return njit(cache=bool(_SOURCES), **options)(function)
+        # Said even where it is off: numba hands it down from whichever caller happens to be compiled first.
+        return njit(cache=bool(_SOURCES), **{"fastmath": False} | options)(function)
 
     return decorate

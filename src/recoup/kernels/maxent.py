@@ -38,7 +38,9 @@ def gather(layout, z, out):
     coefficients = np.empty(n_columns)
     for g in range(start.shape[0] - 1):
         coefficients[:n_own] = 0.0
-        coefficients[n_own:] = z[first_of_all:]
+        # One by one: the check of two lengths, with its message, takes two seconds to compile.
+        for j in range(n_own, n_columns):
+            coefficients[j] = z[first_of_all + j - n_own]
         for p in range(tile.shape[1]):
             row = tile[g, p]
             coefficients[0] += z[row]
@@ -79,75 +81,55 @@ def scatter(layout, weights, out):
 
 
 @compiled(nogil=True)
-def gram(layout, weights, out):
-    """Write the upper triangle of A diag(weights) A', (R, R), without the products of two rows of all points."""
-    start, tile, column, width, values, n_own, entry, entry_row, entry_value = layout
-    n_columns, n_tiles = values.shape[1], tile.shape[1]
-    first_of_all = out.shape[0] - (n_columns - n_own)
-    out[:] = 0.0
-    moments = np.zeros((n_own, n_columns), values.dtype)
-    scaled = np.empty(n_columns, values.dtype)
-    for g in range(start.shape[0] - 1):
-        moments[:] = 0.0
-        for i in range(start[g], start[g + 1]):
-            for j in range(n_columns):
-                scaled[j] = weights[i] * values[i, j]
-            if n_tiles > 0:
-                for j in range(n_own):
-                    value = values[i, j]
-                    line = moments[j]
-                    for k in range(j, n_columns):
-                        line[k] += value * scaled[k]
-            for e in range(entry[i], entry[i + 1]):
-                value = entry_value[e]
-                line = out[entry_row[e]]
-                for f in range(e, entry[i + 1]):
-                    line[entry_row[f]] += weights[i] * (value * entry_value[f])
-                for p in range(n_tiles):
-                    row, first = tile[g, p], column[p]
-                    line[row] += value * scaled[0]
-                    sums, added = line[row + 1 : row + 1 + width[p]], scaled[first : first + width[p]]
-                    for j in range(width[p]):
-                        sums[j] += value * added[j]
-                for j in range(n_own, n_columns):
-                    line[first_of_all + j - n_own] += value * scaled[j]
-        for j in range(n_own):
-            for k in range(j):
-                moments[j, k] = moments[k, j]
-        for a in range(n_tiles):
-            for j in range(1 + width[a]):
-                line, moment = out[tile[g, a] + j], moments[0 if j == 0 else column[a] + j - 1]
-                for b in range(a, n_tiles):
-                    row, first = tile[g, b], column[b]
-                    line[row] += moment[0]
-                    for k in range(width[b]):
-                        line[row + 1 + k] += moment[first + k]
-                for k in range(n_own, n_columns):
-                    line[first_of_all + k - n_own] += moment[k]
+def gram(layout, weights, place, out):
+    """Write the upper triangle of A diag(weights) A' for some rows, without the products of two rows of all points.
 
-
-@compiled()
-def tiles(layout, weights, out):
-    """Write the products of the rows of one tile, (R, width): what a block-diagonal preconditioner is made of."""
+    `place`, (R,), says where a row stands in the matrix, in the same order, or is negative where it is left out.
+    """
     start, tile, column, width, values, n_own, entry, entry_row, entry_value = layout
-    first_of_all = out.shape[0] - (values.shape[1] - n_own)
+    n_columns = values.shape[1]
+    first_of_all = place.shape[0] - (n_columns - n_own)
     out[:] = 0.0
+    most = n_columns - n_own
+    for p in range(width.shape[0]):
+        most += 1 + width[p]
+    # Of the rows that all points of a group touch: where they stand, and which values they add up.
+    row, source = np.empty(most, np.int64), np.empty(most, np.int64)
+    value, scaled = np.empty(most, values.dtype), np.empty(most, values.dtype)
+    moments = np.empty((most, most), values.dtype)
     for g in range(start.shape[0] - 1):
+        n = 0
+        for p in range(tile.shape[1]):
+            for j in range(1 + width[p]):
+                if place[tile[g, p] + j] >= 0:
+                    row[n], source[n] = place[tile[g, p] + j], 0 if j == 0 else column[p] + j - 1
+                    n += 1
+        n_tiled = n
+        for j in range(n_own, n_columns):
+            if place[first_of_all + j - n_own] >= 0:
+                row[n], source[n] = place[first_of_all + j - n_own], j
+                n += 1
+        moments[:n_tiled, :n] = 0.0
         for i in range(start[g], start[g + 1]):
-            weight = weights[i]
+            for t in range(n):
+                value[t] = values[i, source[t]]
+                scaled[t] = weights[i] * value[t]
+            for t in range(n_tiled):
+                line, factor = moments[t], value[t]
+                for s in range(t, n):
+                    line[s] += factor * scaled[s]
             for e in range(entry[i], entry[i + 1]):
-                out[entry_row[e], 0] += weight * entry_value[e] ** 2
-            for j in range(n_own, values.shape[1]):
-                out[first_of_all + j - n_own, 0] += weight * values[i, j] ** 2
-            for p in range(tile.shape[1]):
-                row, first = tile[g, p], column[p]
-                out[row, 0] += weight
-                for j in range(width[p]):
-                    scaled = weight * values[i, first + j]
-                    out[row, 1 + j] += scaled
-                    out[row + 1 + j, 0] += scaled
-                    for k in range(width[p]):
-                        out[row + 1 + j, 1 + k] += scaled * values[i, first + k]
+                if place[entry_row[e]] >= 0:
+                    line, factor = out[place[entry_row[e]]], entry_value[e]
+                    for f in range(e, entry[i + 1]):
+                        if place[entry_row[f]] >= 0:
+                            line[place[entry_row[f]]] += weights[i] * (factor * entry_value[f])
+                    for t in range(n):
+                        line[row[t]] += factor * scaled[t]
+        for t in range(n_tiled):
+            line = out[row[t]]
+            for s in range(t, n):
+                line[row[s]] += moments[t, s]
 
 
 @compiled()
@@ -158,41 +140,3 @@ def center_and_scale(scale, mean, diagonal, matrix):
         for j in range(i, n_rows):
             matrix[i, j] = matrix[i, j] * (scale[i] * scale[j]) - mean[i] * mean[j]
         matrix[i, i] += diagonal[i]
-
-
-@compiled()
-def factor_tiles(tile_row, tile_length, scale, diagonal, tiles):
-    """Scale rows and columns of symmetric tiles, (R, width), add a diagonal, and turn each into its Cholesky factor."""
-    for t in range(tile_row.shape[0]):
-        row, length = tile_row[t], tile_length[t]
-        for j in range(length):
-            for k in range(j + 1):
-                tiles[row + j, k] *= scale[row + j] * scale[row + k]
-            tiles[row + j, j] += diagonal[row + j]
-            ridge = tiles[row + j, j] * 1e-12
-            for k in range(j + 1):
-                total = tiles[row + j, k]
-                for c in range(k):
-                    total -= tiles[row + j, c] * tiles[row + k, c]
-                if k == j:
-                    # Only rounding can bring a pivot this low; a larger one keeps the factor a valid preconditioner.
-                    tiles[row + j, j] = np.sqrt(max(total, ridge))
-                else:
-                    tiles[row + j, k] = total / tiles[row + k, k]
-
-
-@compiled()
-def solve_tiles(tile_row, tile_length, tiles, right, out):
-    """Solve with the factored tiles."""
-    for t in range(tile_row.shape[0]):
-        row, length = tile_row[t], tile_length[t]
-        for j in range(length):
-            total = right[row + j]
-            for c in range(j):
-                total -= tiles[row + j, c] * out[row + c]
-            out[row + j] = total / tiles[row + j, j]
-        for j in range(length - 1, -1, -1):
-            total = out[row + j]
-            for c in range(j + 1, length):
-                total -= tiles[row + c, j] * out[row + c]
-            out[row + j] = total / tiles[row + j, j]

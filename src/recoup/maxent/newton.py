@@ -11,27 +11,27 @@ u = b z, with residuals rho = (y - A mu) / b, the gap of a Laplace row is |rho| 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dpotrs, spotrf, spotrs
-from threadpoolctl import ThreadpoolController
 
+from recoup._threads import one_blas_thread
 from recoup.errors import ParameterError
 from recoup.kernels import maxent as kernels
-from recoup.maxent.rows import Floats, Rows, merged_by_signature
+from recoup.maxent.rows import Floats, Integers, Rows, merged_by_signature
 from recoup.queries.base import Partition, RowBlock
 
-# A Cholesky factorisation beats conjugate gradients up to here, because rounds are nearly collinear by design.
-_DENSE_ROWS = 3000
+# A row is held by its bounds where these add so many times to the diagonal of the Hessian what the data have there.
+_HELD = 3.0
+_DENSE_ROWS = 3000  # that are factorised, at most
 # Single precision takes the steps of double precision up to this ratio of the largest entry to the least that is added
 # to the diagonal; the gap is certified in double precision all the same.
 _SINGLE_RATIO = 3e7
 _ARMIJO, _TO_BOUNDARY = 1e-4, 0.95
-_CG_ACCURACY, _CG_STEPS = 0.1, 300
-_blas = lru_cache(maxsize=1)(ThreadpoolController)
+# Of conjugate gradients: how accurate a predictor and a step are, in the norm of the preconditioner.
+_FORESEEN, _SOLVED, _CG_STEPS = 0.3, 1e-3, 300
 
 
 class Solution(NamedTuple):
@@ -68,9 +68,8 @@ class _Problem:
         self.laplace = ~self.gaussian
         self.scale = 1 / (self.b * np.sqrt(temperature))
         self.log_share = np.log(base[rows.points] / self.total)
-        n_dense = rows.size if rows.size <= _DENSE_ROWS else 0
-        # For the Hessian; once single precision does not do, it is in double precision.
-        self._room: npt.NDArray[np.floating] = np.empty((n_dense, n_dense), np.float32)
+        self._room = np.empty(min(rows.size, _DENSE_ROWS) ** 2, np.float32)
+        self._single = True  # until single precision does not do
 
     def at(self, u: Floats) -> _Point:
         """Evaluate the measure, the residuals, the dual value and the certified gap."""
@@ -90,37 +89,19 @@ class _Problem:
         """The dual objective with its barrier, to be maximised."""
         return point.dual_value + tau * float(np.sum(np.log1p(-(point.u[self.laplace] ** 2))))
 
-    def newton_system(self, point: _Point, diagonal: Floats) -> Callable[[Floats], Floats]:
-        """A solver of (data Hessian + diagonal) x = right."""
-        if self.rows.size > _DENSE_ROWS:
-            return self._by_conjugate_gradients(point, diagonal)
-        ridge = 0.0
-        for _ in range(20):
-            hessian, size = self._hessian(point, diagonal + ridge)
-            single = hessian.dtype == np.float32
-            if not single or size <= _SINGLE_RATIO * float(diagonal.min()):
-                # The upper triangle of a C-ordered matrix is the lower one of its transpose: LAPACK reads it in place.
-                factor, failed = (spotrf if single else dpotrf)(hessian.T, lower=1, overwrite_a=1)
-                if not failed:
-                    back = spotrs if single else dpotrs
-                    return lambda right: np.asarray(back(factor, right.astype(factor.dtype), lower=1)[0], np.float64)
-                ridge = 0.0 if single else max(10 * ridge, 1e-14 * size)
-            self._room = np.empty(hessian.shape) if single else hessian
-        return lambda right: right / size
+    def newton_system(self, point: _Point, diagonal: Floats) -> Callable[[Floats, float], Floats]:
+        """A solver of (data Hessian + diagonal) x = right: conjugate gradients, preconditioned.
 
-    def _hessian(self, point: _Point, diagonal: Floats) -> tuple[npt.NDArray[np.floating], float]:
-        """The upper triangle of the Hessian, in the precision of its room, and its largest entry."""
-        out = self._room
-        mean = self.scale * (self.y - self.b * point.residual) / np.sqrt(self.total)
-        self.rows.gram(point.measure, out)
-        kernels.center_and_scale(*(a.astype(out.dtype) for a in (self.scale, mean, diagonal)), out)
-        return out, float(np.max(out.diagonal()))
-
-    def _by_conjugate_gradients(self, point: _Point, diagonal: Floats) -> Callable[[Floats], Floats]:
-        """Conjugate gradients, preconditioned by the Cholesky factors of the cells' own tiles."""
+        A row that its bounds hold has a diagonal so large that other rows hardly move it: its preconditioner is that
+        diagonal. The others, less than half in most problems, have the Cholesky factor of their part of the matrix.
+        """
         rows, scale = self.rows, self.scale
-        tiles = rows.tiles(point.measure)
-        kernels.factor_tiles(rows.tile_row, rows.tile_length, scale, diagonal, tiles)
+        mean = scale * (self.y - self.b * point.residual) / np.sqrt(self.total)
+        own = np.maximum(scale**2 * rows.squares(point.measure) - mean**2, 0.0)
+        free = np.flatnonzero(diagonal < _HELD * own)
+        if len(free) > _DENSE_ROWS:
+            free = np.sort(free[np.argpartition(diagonal[free] / own[free], _DENSE_ROWS)[:_DENSE_ROWS]])
+        whole, back = own + diagonal, self._factorised(point, mean, diagonal, free)
 
         def product(v: Floats) -> Floats:
             slope = rows.gather(v * scale)
@@ -128,24 +109,51 @@ class _Problem:
             slope *= point.measure
             return np.asarray(scale * rows.scatter(slope) + diagonal * v)
 
-        def solver(right: Floats) -> Floats:
-            x, r, conditioned = np.zeros_like(right), right.copy(), np.empty_like(right)
-            kernels.solve_tiles(rows.tile_row, rows.tile_length, tiles, r, conditioned)
-            p, rho = conditioned.copy(), float(r @ conditioned)
-            goal = _CG_ACCURACY**2 * rho
+        def conditioned(right: Floats) -> Floats:
+            out = np.asarray(right / whole)
+            out[free] = back(right[free])
+            return out
+
+        def solver(right: Floats, accuracy: float) -> Floats:
+            x, r, p = np.zeros_like(right), right.copy(), conditioned(right)
+            rho = float(r @ p)
+            goal = accuracy**2 * rho
             for _ in range(_CG_STEPS):
                 q = product(p)
                 curvature = float(p @ q)
-                if rho <= goal or not curvature > 0:
+                if not curvature > 0:
                     break
                 x += (rho / curvature) * p
                 r -= (rho / curvature) * q
-                kernels.solve_tiles(rows.tile_row, rows.tile_length, tiles, r, conditioned)
-                before, rho = rho, float(r @ conditioned)
-                p = conditioned + (rho / before) * p
+                z = conditioned(r)
+                before, rho = rho, float(r @ z)
+                if not rho > goal:
+                    break
+                p = z + (rho / before) * p
             return x
 
         return solver
+
+    def _factorised(self, point: _Point, mean: Floats, diagonal: Floats, free: Integers) -> Callable[[Floats], Floats]:
+        """A solver of the part of the system that some rows have alone, in single precision where that is enough."""
+        single, ridge, n = self._single, 0.0, len(free)
+        if n == 0:
+            return lambda right: right
+        for _ in range(20):
+            hessian = self._room[: n * n].reshape(n, n) if single else np.empty((n, n))
+            self.rows.gram(point.measure, free, hessian)
+            parts = self.scale[free], mean[free], diagonal[free] + ridge
+            kernels.center_and_scale(*(part.astype(hessian.dtype) for part in parts), hessian)
+            size = float(np.max(hessian.diagonal()))
+            if not single or size <= _SINGLE_RATIO * float(diagonal[free].min()):
+                # The upper triangle of a C-ordered matrix is the lower one of its transpose: LAPACK reads it in place.
+                factor, failed = (spotrf if single else dpotrf)(hessian.T, lower=1, overwrite_a=1)
+                if not failed:
+                    solve_factor = spotrs if single else dpotrs
+                    return lambda right: np.asarray(solve_factor(factor, right, lower=1)[0])
+                ridge = 0.0 if single else max(10 * ridge, 1e-14 * size)
+            self._single = single = False
+        return lambda right: right / size
 
 
 def solve(
@@ -176,8 +184,7 @@ def solve(
         blocks, weights, groups = merged_by_signature(blocks, p)
     rows = Rows(blocks)
     problem = _Problem(rows, y, b, weights, temperature, gaussian)
-    # Several BLAS threads spin while they wait: 1.6 times faster at best, up to 15 times slower on a busy machine.
-    with _blas().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         point, n_steps = _ascend(problem, np.zeros(rows.size), tolerance * rows.size, max_steps)
     measure = np.empty(len(weights))
     measure[rows.points] = point.measure
@@ -219,7 +226,7 @@ def _ascend(problem: _Problem, u: Floats, wanted_gap: float, max_steps: int) -> 
         solver = problem.newton_system(point, np.where(gaussian, 1.0, above / high + below / low))
         # Predictor: how much slack would be left if the barrier vanished? The barrier may fall by that ratio.
         slack = float(np.sum((above * high + below * low)[laplace])) / n_bounds
-        du = solver(np.where(gaussian, point.residual - u, point.residual))
+        du = solver(np.where(gaussian, point.residual - u, point.residual), _FORESEEN)
         d_above, d_below = above * (du / high - 1), below * (-du / low - 1)
         reach = min(1.0, room(high, -du), room(low, du), room(above, d_above), room(below, d_below))
         left = (above + reach * d_above) * (high - reach * du) + (below + reach * d_below) * (low + reach * du)
@@ -228,7 +235,7 @@ def _ascend(problem: _Problem, u: Floats, wanted_gap: float, max_steps: int) -> 
         pull = u.copy()  # of the barrier, or of a Gaussian row's own square
         np.divide(2 * tau * u, (1 - u) * (1 + u), out=pull, where=laplace)
         gradient = point.residual - pull
-        du = solver(gradient)
+        du = solver(gradient, _SOLVED)
         slope, merit = float(gradient @ du), problem.merit(point, tau)
         longest = step = min(1.0, _TO_BOUNDARY * min(room(high, -du), room(low, du)))
         candidate = problem.at(u + step * du)

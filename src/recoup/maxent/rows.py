@@ -57,7 +57,7 @@ class Rows:
         n_entries = sum(len(at) for _, at in entries)
         # Partitions may add the same values, as the absolute sums of all rounds do: these stand there once.
         values, columns, first_row, tile = [np.ones((m, 1))], list[int](), n_entries, list[Integers]()
-        places, lengths = [at for _, at in entries], [np.ones(n_entries, np.int64)]
+        places = [at for _, at in entries]
         known: dict[int, int] = {}
         for (block, at), of_points in zip(tiled, cells, strict=True):
             added, n = np.asarray(block.values), block.n_cells
@@ -68,15 +68,10 @@ class Rows:
             tile.append(first_row + (1 + added.shape[1]) * of_points[start[:-1]])
             # The caller lists all counts, then all sums; the kernels keep those of a cell together.
             places.append(np.column_stack([at[:n], at[n:].reshape(n, -1)]).ravel())
-            lengths.append(np.full(n, 1 + added.shape[1]))
             first_row += block.shape[1]
         n_own = sum(part.shape[1] for part in values)
-        self.dense = np.concatenate([np.empty((m, 0)), *(block for block, _ in of_all)], axis=1)[self.points]
-        places += [at for _, at in of_all]
-        lengths.append(np.ones(self.dense.shape[1], np.int64))
-        self.external, self.tile_length = np.concatenate(places), np.concatenate(lengths)
-        self.tile_row = np.cumsum(self.tile_length) - self.tile_length
-        own = np.concatenate(values, axis=1)[self.points]
+        self._n_of_all = sum(len(at) for _, at in of_all)
+        self.external = np.concatenate(places + [at for _, at in of_all])
         lines = _entries([block for block, _ in entries], m)[self.points]
         lines.sum_duplicates()
         self._precisions: dict[Any, kernels.Layout] = {}
@@ -85,12 +80,14 @@ class Rows:
             tile=np.array(tile, dtype=np.int64).reshape(len(tile), len(start) - 1).T.copy(),
             column=np.array(columns, dtype=np.int64),
             width=np.array([block.shape[1] // block.n_cells - 1 for block, _ in tiled], dtype=np.int64),
-            values=np.concatenate([own, self.dense], axis=1),
+            values=np.concatenate([*values, *(block for block, _ in of_all)], axis=1)[self.points],
             n_own=n_own,
             entry=lines.indptr.astype(np.int64),
             entry_row=lines.indices.astype(np.int64),
             entry_value=lines.data.astype(np.float64),
         )
+        squared = self._layout.values**2, self._layout.entry_value**2
+        self._squares = self._layout._replace(values=squared[0], entry_value=squared[1])
 
     def gather(self, z: Floats) -> Floats:
         """A' z."""
@@ -104,19 +101,21 @@ class Rows:
         kernels.scatter(self._layout, weights, out)
         return out
 
-    def gram(self, weights: Floats, out: npt.NDArray[np.floating]) -> None:
-        """The upper triangle of A diag(weights) A', in the precision of the matrix that it is written to."""
-        layout = self._in_precision(out.dtype)
-        kernels.gram(layout, weights.astype(out.dtype), out)
-        if n := self.dense.shape[1]:
-            dense = layout.values[:, -n:]
-            out[-n:, -n:] = (dense * weights[:, None].astype(out.dtype)).T @ dense
-
-    def tiles(self, weights: Floats) -> Floats:
-        """The products of rows of the same cell, one tile per cell."""
-        out = np.empty((self.size, int(self.tile_length.max(initial=1))))
-        kernels.tiles(self._layout, weights, out)
+    def squares(self, weights: Floats) -> Floats:
+        """The diagonal of A diag(weights) A'."""
+        out = np.empty(self.size)
+        kernels.scatter(self._squares, weights, out)
         return out
+
+    def gram(self, weights: Floats, chosen: Integers, out: npt.NDArray[np.floating]) -> None:
+        """The upper triangle of A diag(weights) A' for chosen rows, in increasing order, in the precision of `out`."""
+        layout, place = self._in_precision(out.dtype), np.full(self.size, -1)
+        place[chosen] = np.arange(len(chosen))
+        kernels.gram(layout, weights.astype(out.dtype), place, out)
+        of_all = chosen[chosen >= self.size - self._n_of_all] - self.size
+        if n := len(of_all):
+            dense = layout.values[:, of_all]
+            out[-n:, -n:] = (dense * weights[:, None].astype(out.dtype)).T @ dense
 
     def _in_precision(self, dtype: Any) -> kernels.Layout:
         if dtype not in self._precisions:

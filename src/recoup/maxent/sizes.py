@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from recoup._random import Rng
 from recoup.kernels.weighted_kmeans import weighted_kmeans
@@ -150,7 +151,8 @@ class Clusters:
 
 def sums_by_cell(cells: NDArray[np.int64], weights: Array, values: Array, n_cells: int) -> Array:
     """(n_cells, d) sums of weighted (m, d) values over the points of each cell."""
-    return np.stack([np.bincount(cells, weights * column, minlength=n_cells) for column in values.T], axis=1)
+    by_point = csr_array((weights, cells, np.arange(len(cells) + 1)), shape=(len(cells), n_cells))
+    return np.asarray(by_point.T @ values)
 
 
 class Sizes(NamedTuple):

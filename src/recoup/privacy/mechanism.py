@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from recoup._threads import over_row_ranges
 from recoup._validate import choice
 from recoup.errors import BudgetError, ParameterError
 from recoup.privacy.price import Measure, Price
@@ -25,6 +26,7 @@ from recoup.queries.base import Array, Block, Sensitivity
 
 SENSITIVITY = 2**30
 _CLAMP = 2**62
+_LEAST_IN_A_THREAD = 256  # values, which take longer to draw than a thread takes to start
 LARGEST_SCALE = 2.0**58  # beyond this most draws would hit the clamp
 # Real-valued contributions are multiplied by a factor this little too small, so that rounding in the product can never
 # push a record over its bound.
@@ -296,8 +298,25 @@ def _opendp(kind: str, scale: float) -> Any:
     enable_features("contrib")
     integers = vector_domain(atom_domain(T="i64"))
     if kind == "laplace":
-        return make_laplace(integers, l1_distance(T="i64"), scale=scale)
-    return make_gaussian(integers, l2_distance(T="f64"), scale=scale)
+        return _InThreads(make_laplace(integers, l1_distance(T="i64"), scale=scale))
+    return _InThreads(make_gaussian(integers, l2_distance(T="f64"), scale=scale))
+
+
+class _InThreads:
+    """A measurement of OpenDP that is invoked once for each thread, on parts of the totals.
+
+    OpenDP draws the noise of each value by itself, from a generator made for threads, so that parts together have the
+    law, and the privacy map, of the whole. How many parts there are depends on the number of values alone.
+    """
+
+    def __init__(self, measurement: Any) -> None:
+        self._measurement, self.map = measurement, measurement.map
+
+    def __call__(self, totals: Sequence[int]) -> list[int]:
+        # As an array, which OpenDP need not check value by value while other threads wait for Python.
+        exact = np.array(totals, dtype=np.int64)
+        parts = over_row_ranges(lambda a, b: self._measurement(exact[a:b]), len(exact), least=_LEAST_IN_A_THREAD)
+        return [value for part in parts for value in part]
 
 
 @lru_cache(maxsize=64)

@@ -23,9 +23,9 @@ from recoup.kernels.cells import (
     RELATIVE,
     relative_values,
     single_precision_error,
-    voronoi_cells,
     voronoi_totals,
 )
+from recoup.kernels.nearest import nearest_cells, reach_of
 from recoup.queries import base
 from recoup.queries.base import (
     Array,
@@ -43,6 +43,13 @@ from recoup.queries.base import (
 Sums = Literal["none", "absolute", "relative"]
 _LARGEST_CENTER = 2.0**20  # far outside the unit domain, and far inside what clipping can be computed with
 _SUMS: dict[str, int] = {"none": NO_SUMS, "absolute": ABSOLUTE, "relative": RELATIVE}
+
+
+def _read_only(points: Array) -> Array:
+    """The same points, such that a kernel is compiled once, whether they may be written to or not."""
+    view = np.ascontiguousarray(points, dtype=np.float64).view()
+    view.flags.writeable = False
+    return view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,9 +136,9 @@ class VoronoiQuery:
 
     def cells(self, x: Array) -> NDArray[np.int64]:
         """The cell of each point of the unit domain."""
-        x = np.ascontiguousarray(x, dtype=np.float64)
-        cells = np.empty(len(x), dtype=np.int64)
-        over_row_ranges(lambda a, b: voronoi_cells(x[a:b], self.centers, cells[a:b]), len(x))
+        x, centers = _read_only(x), self.centers.copy()
+        cells, error = np.empty(len(x), dtype=np.int64), single_precision_error(centers, reach_of(x))
+        over_row_ranges(lambda a, b: nearest_cells(x[a:b], centers, error, cells[a:b]), len(x))
         return cells
 
     def values(self, x: Array, cells: NDArray[np.int64]) -> Array:
@@ -140,11 +147,11 @@ class VoronoiQuery:
 
     def values_and_squares(self, x: Array, cells: NDArray[np.int64]) -> tuple[Array, Array]:
         """What each point, given its cell, adds to that cell's sum, (n, d), and sum of squares, (n,)."""
-        x = np.ascontiguousarray(x, dtype=np.float64)
         if self.radii is None:
-            return x, np.zeros(len(x))
-        values, squares = np.empty_like(x), np.empty(len(x))
-        given = (self.centers, self.radii, self.norm)
+            return np.ascontiguousarray(x, dtype=np.float64), np.zeros(len(x))
+        x = _read_only(x)
+        values, squares = np.empty(x.shape), np.empty(len(x))
+        given = (self.centers.copy(), self.radii.copy(), self.norm)
 
         def part(start: int, stop: int) -> None:
             own = slice(start, stop)
@@ -187,9 +194,9 @@ class VoronoiQuery:
 
     def integer_total(self, records: Records, factors: Array) -> Integers:
         """The sum over records of trunc(contribution * factors), by one fused pass on both cores."""
-        k, d, centers, norm = self.n_cells, self.n_columns, self.centers, self.norm
-        # A copy, so that the kernel is compiled for one kind of array only.
-        radii = np.ones(k) if self.radii is None else self.radii.copy()
+        k, d, norm = self.n_cells, self.n_columns, self.norm
+        # Copies, so that kernels are compiled for one kind of array only.
+        centers, radii = self.centers.copy(), np.ones(k) if self.radii is None else self.radii.copy()
         count_factor = int(factors[0])
         sum_factors = np.ones(k) if self.sums == "none" else np.ascontiguousarray(factors[k::d][:k])
         square_factors = np.ascontiguousarray(factors[k * (1 + d) :])

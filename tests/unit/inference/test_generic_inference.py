@@ -35,7 +35,8 @@ X = np.clip(np.random.default_rng(0).normal([[0.3, 0.6]], 0.15, size=(3000, 2)),
 
 
 def released(algorithm, delta=0, epsilon=1, x=X, seed=0):
-    return recoup.release(algorithm, x, domain=BOX, epsilon=epsilon, delta=delta, random_state=seed, noise="simulated")
+    terms = {"domain": BOX, "epsilon": epsilon, "delta": delta, "random_state": seed, "noise": "simulated"}
+    return recoup.release(algorithm, x, **terms, isolate=False)
 
 
 def dense(query, points):

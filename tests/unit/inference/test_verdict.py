@@ -198,7 +198,9 @@ def test_records_that_are_missing_in_a_cluster_are_named(model):
     found = judge(model.transcript_, replace(inferred, weights=weights), model.cluster_centers_)
     sizes = [reason for reason in found.reasons if reason.kind == "size"]
     assert [reason.clusters for reason in sizes] == [(2,)]
-    assert "cluster 2: about 2," in sizes[0].sentence
+    measured = sizes[0].numbers["measured"]
+    assert measured == pytest.approx(2000, rel=0.05)
+    assert f"cluster 2: about {measured:,.0f} records were counted" in sizes[0].sentence
 
 
 def test_what_is_certain_and_small_is_noted_only():

@@ -16,6 +16,7 @@ from recoup.privacy.mechanism import (
     Laplace,
     SecureNoise,
     SimulatedNoise,
+    _InThreads,
     checked_noise,
     integer_sensitivity,
 )
@@ -194,6 +195,27 @@ def test_secure_noise_is_opendps_of_the_same_name(monkeypatch):
     assert SecureNoise().laplace((1, 2), 3.0) == [2, 3]
     assert SecureNoise().gaussian((1, 2), 4.0) == [2, 3]
     assert asked == [("laplace", 3.0), ("gaussian", 4.0)]
+
+
+@pytest.mark.parametrize(
+    ("n_values", "sizes"), [(0, [0]), (1, [1]), (511, [511]), (513, [256, 257]), (2000, [666, 667, 667])]
+)
+def test_values_are_drawn_in_parts_that_their_number_alone_decides(monkeypatch, n_values, sizes):
+    monkeypatch.setenv("RECOUP_NUM_THREADS", "3")
+    found = []
+
+    class Doubling:
+        def map(self, distance):
+            return distance / 2
+
+        def __call__(self, part):
+            found.append(len(part))
+            return [2 * value for value in part.tolist()]
+
+    sampler = _InThreads(Doubling())
+    assert sampler(range(n_values)) == [2 * value for value in range(n_values)]
+    assert sorted(found) == sizes
+    assert sampler.map(6) == 3
 
 
 def test_mechanisms_and_calibrations_are_frozen():

@@ -13,8 +13,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 
 from recoup.algorithms.base import Algorithm, Rng, Rounds, column_names, last_of, whole_fields
 from recoup.domain import Domain, unclipped_points, uniform_points
@@ -28,6 +26,7 @@ from recoup.transcript.context import Context, Request
 
 _OF_ANOTHER = 0.5  # of the loss: clusters so much better are not those of these cells
 _CLEARLY_BETTER = 0.99
+_FIRST_TRIES = 10
 _TRIES = 100
 _BISECTIONS = 20
 _MOST_WORK, _FEWEST_RESTARTS = 2**28, 2  # of a refit: values that are compared with centres, once for each restart
@@ -161,6 +160,8 @@ def lloyd_request(centers: Array, share: Fraction, count_part: Fraction = Fracti
 
 def paired(centers: Array, others: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which centre belongs to which other one, such that they are closest all together: indices of both."""
+    from scipy.optimize import linear_sum_assignment  # slow to import, and the usual fit needs none of it
+
     rows, columns = linear_sum_assignment(((centers[:, None, :] - others[None, :, :]) ** 2).sum(axis=2))
     return rows, columns
 
@@ -199,13 +200,19 @@ def _packed_in_box(d: int, n_clusters: int, radius: float, rng: Rng) -> Array | 
 
 
 def _apart(draw: Callable[[int], Array], n_clusters: int, distance: float) -> Array | None:
+    from scipy.spatial.distance import cdist
+
     first = draw(1)
     centers = np.empty((n_clusters, first.shape[1]))
     centers[0] = first[0]
     for k in range(1, n_clusters):
         candidates = draw(_TRIES)
-        fits = np.flatnonzero(cdist(candidates, centers[:k]).min(axis=1) >= distance)
-        if fits.size == 0:
+        # Often one of the first fits, and then the distances of the others need not be known.
+        for some in (candidates[:_FIRST_TRIES], candidates[_FIRST_TRIES:]):
+            fits = np.flatnonzero(cdist(some, centers[:k]).min(axis=1) >= distance)
+            if fits.size > 0:
+                centers[k] = some[fits[0]]
+                break
+        else:
             return None
-        centers[k] = candidates[fits[0]]
     return centers
