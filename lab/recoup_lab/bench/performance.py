@@ -17,10 +17,12 @@ from recoup_lab.pages import page_with_part, read_json, write_json
 
 PLACE: Final = "measured"
 _TITLES: Final[dict[PartName, str]] = {
+    "whole": "Whole fits",
     "release": "Release",
     "inference": "Inference",
     "streaming": "Files larger than memory",
     "persons": "Persons",
+    "databases": "Databases",
     "spark": "Spark",
 }
 

@@ -13,6 +13,8 @@ _STYLES = {
     release.OURS: (RED, "X", "-"),
     release.LLOYD: (BLUE, "o", "-"),
     release.LLOYD_RANDOM: (SKY, "s", "--"),
+    release.INTELEX: (GREY, "P", "--"),
+    release.FAISS: (GREY, "*", ":"),
     release.MINI_BATCH: (GREEN, "v", "--"),
     release.PLAIN: (ORANGE, "^", ":"),
     release.DIFFPRIVLIB: (PURPLE, "D", "-."),
@@ -46,7 +48,7 @@ def _draw_release(ax: Any, part: Part) -> None:
     d, k = (10, 15) if (10, 15) in shapes else max(shapes)
     chosen = [r for r in part.races if (r.shape["n_columns"], r.shape["n_clusters"]) == (d, k)]
     for name in release.METHODS:
-        timed = [(r.shape["n_records"], r.seconds[name]) for r in chosen if r.seconds[name] is not None]
+        timed = [(r.shape["n_records"], t) for r in chosen if (t := r.seconds.get(name)) is not None]
         if timed:
             color, marker, line = _STYLES[name]
             ax.plot(*zip(*timed, strict=True), color=color, marker=marker, linestyle=line, label=name)

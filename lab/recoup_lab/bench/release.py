@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,7 @@ import numpy as np
 from recoup.domain import Array, L1Ball
 from recoup.driver import release
 from recoup_lab.bench.data import blobs
-from recoup_lab.bench.foreign import Diffprivlib, running_diffprivlib
+from recoup_lab.bench.foreign import Foreign, running
 from recoup_lab.bench.growth import growth_of_races
 from recoup_lab.bench.memory import peak_growth
 from recoup_lab.bench.results import Part, Race
@@ -27,33 +28,42 @@ N_ROUNDS: Final = 5
 MAX_VALUES: Final = 10**8
 OURS, LLOYD, LLOYD_RANDOM = "release", "scikit-learn Lloyd", "scikit-learn Lloyd, random start"
 MINI_BATCH, PLAIN, DIFFPRIVLIB = "scikit-learn MiniBatchKMeans", "plain NumPy", "diffprivlib"
-METHODS: Final = (OURS, LLOYD, LLOYD_RANDOM, MINI_BATCH, PLAIN, DIFFPRIVLIB)
+INTELEX, FAISS = "scikit-learn-intelex", "faiss-cpu"
+METHODS: Final = (OURS, LLOYD, LLOYD_RANDOM, INTELEX, FAISS, MINI_BATCH, PLAIN, DIFFPRIVLIB)
+FASTEST: Final = (LLOYD_RANDOM, INTELEX, FAISS)  # five iterations from a random start, and little else
 LONGEST: Final = 20.0  # seconds of one run; what would take longer is left out
 # It stops when batches get no better, after one pass or after five: above this its time cannot be told beforehand.
 MOST_FOR_MINI_BATCH: Final = 1_000_000
 
 
-def measure_release(rules: Rules, *, diffprivlib: str | None = None) -> Part:
+def measure_release(rules: Rules, *, diffprivlib: str | None = None, peers: str | None = None) -> Part:
     """Time releases over a grid of shapes, and what else takes as many rounds.
 
     In the facts: growth, peak memory, and how close a pass is to the machine's limits.
+
+    Args:
+        rules: sizes, clock and cores.
+        diffprivlib: a Python that has diffprivlib; None: it is not measured.
+        peers: a Python that has scikit-learn-intelex and faiss-cpu; None: they are not measured.
     """
     with rules.cores():
-        return _measured(rules, diffprivlib)
+        return _measured(rules, {DIFFPRIVLIB: diffprivlib, INTELEX: peers, FAISS: peers})
 
 
-def _measured(rules: Rules, diffprivlib: str | None) -> Part:
+def _measured(rules: Rules, pythons: dict[str, str | None]) -> Part:
     machine, races = describe_machine(rules), list[Race]()
     for contestant in contestants_on(blobs(1000, 2, 5), 5, rules).values():
         contestant()  # imports and compiled kernels
-    with tempfile.TemporaryDirectory() as folder, running_diffprivlib(diffprivlib, Path(folder)) as other:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        started = {name: stack.enter_context(running(name, python, Path(folder))) for name, python in pythons.items()}
+        others = {name: other for name, other in started.items() if other is not None}
         for n, d, k in shapes(rules):
             rules.say(f"release: {n:,} records, {d} columns, {k} clusters")
             x = blobs(n, d, k)
             contestants = contestants_on(x, k, rules)
-            if other is not None:
+            for name, other in others.items():
                 other.load(x)
-                contestants[DIFFPRIVLIB] = _turns_of(other, k, rules)
+                contestants[name] = _turns_of(other, k, rules)
             slow = too_slow(races, n, d, k)
             contestants = {name: run for name, run in contestants.items() if name not in slow}
             patience = 2.0 if rules.quick else 10.0
@@ -61,7 +71,8 @@ def _measured(rules: Rules, diffprivlib: str | None) -> Part:
             shape: dict[str, int | str] = {"n_records": n, "n_columns": d, "n_clusters": k}
             found = {name: seconds.get(name) for name in METHODS}
             races.append(Race(shape=shape, seconds=found, facts={"left_out": slow}))
-        version = None if other is None else other.version
+        versions = {name: other.version for name, other in others.items()}
+    absent = [name for name in pythons if name not in versions]
     n, d, k = rules.size(1_000_000, 100_000), 10, 15
     rules.say(f"peak memory: {n:,} records, {d} columns, {k} clusters")
     memory = {name: peak_growth(work_of, name, n, d, k) for name in (OURS, LLOYD, LLOYD_RANDOM, MINI_BATCH, PLAIN)}
@@ -74,12 +85,12 @@ def _measured(rules: Rules, diffprivlib: str | None) -> Part:
         facts={
             "n_rounds": N_ROUNDS,
             "max_values": MAX_VALUES,
-            "diffprivlib": version,
+            "others": versions,
             "growth": _growth(races),
             "memory": {"shape": [n, d, k], "records": n * d * 8 / 2**20, "megabytes": memory},
             "roofline": measure_roofline(rules),
         },
-        notes=() if other is not None else ("diffprivlib was not measured: no interpreter that has it was named.",),
+        notes=tuple(f"{name} was not measured: no interpreter that has it was named." for name in absent),
     )
 
 
@@ -87,17 +98,17 @@ def shapes(rules: Rules) -> Iterator[tuple[int, int, int]]:
     """Records, columns and clusters of each race, small ones first; no more than 1e8 values.
 
     >>> len(list(shapes(Rules()))), max(n * d for n, d, _ in shapes(Rules())) <= MAX_VALUES
-    (33, True)
+    (37, True)
     """
     sizes, columns, clusters = ((10_000, 100_000), (2, 10), (5, 15)) if rules.quick else _GRID
     for n in sizes:
         for d in columns:
-            for k in clusters:
+            for k in clusters if d != 10 or rules.quick else (*clusters[:1], 10, *clusters[1:]):
                 if n * d <= MAX_VALUES and n <= rules.size(n, n):
                     yield n, d, k
 
 
-_GRID: Final = ((10_000, 100_000, 1_000_000, 10_000_000), (2, 10, 50), (5, 15, 100))
+_GRID: Final = ((10_000, 100_000, 1_000_000, 10_000_000), (2, 10, 50), (5, 15, 100))  # and d = K = 10
 
 
 def too_slow(races: Sequence[Race], n_records: int, n_columns: int, n_clusters: int) -> list[str]:
@@ -125,7 +136,7 @@ def contestants_on(x: Array, n_clusters: int, rules: Rules) -> dict[str, Contest
     return {name: rules.timed(_works(name, x, n_clusters)) for name in names}
 
 
-def _turns_of(other: Diffprivlib, n_clusters: int, rules: Rules) -> Contestant:
+def _turns_of(other: Foreign, n_clusters: int, rules: Rules) -> Contestant:
     return lambda: other.fit(n_clusters, processor=rules.one_core)
 
 

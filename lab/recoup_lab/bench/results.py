@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, Self, get_args
 
-PartName = Literal["release", "inference", "streaming", "persons", "spark"]
+PartName = Literal["whole", "release", "inference", "streaming", "persons", "databases", "spark"]
 PARTS: Final[tuple[PartName, ...]] = get_args(PartName)
 
 

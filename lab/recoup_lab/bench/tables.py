@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from recoup_lab.bench import inference, persons, release, spark, streaming
-from recoup_lab.bench.results import Part
+from recoup_lab.bench import databases, inference, persons, release, spark, streaming, whole
+from recoup_lab.bench.results import Part, Race
 from recoup_lab.pages import Table, markdown
 
 NOT_MEASURED, LEFT_OUT = "not measured", "left out"
@@ -19,10 +19,12 @@ BUSY = (
 def tables_of(part: Part) -> list[Table]:
     """The tables of one part, without those of the cluster."""
     parts = {
+        "whole": _whole,
         "release": _release,
         "inference": _inference,
         "streaming": _streaming,
         "persons": _persons,
+        "databases": _databases,
         "spark": _spark,
     }
     return parts[part.name](part)
@@ -70,6 +72,72 @@ def machine_sentence(part: Part) -> str:
     return f"{machine['cores']} core(s) used ({kind}){memory}; {versions}.{seconds}{busy}{sizes}"
 
 
+def _whole(part: Part) -> list[Table]:
+    others, facts = (whole.YARDSTICK, whole.DIFFPRIVLIB), part.facts
+    rows = tuple(
+        (
+            size_of(int(r.shape["n_records"])),
+            str(r.shape["n_columns"]),
+            str(r.shape["n_clusters"]),
+            *(short(r.seconds[name]) for name in (whole.FIT, whole.INTERVALS, whole.REPORT)),
+            *(short(r.ratio(name, whole.FIT)) for name in others),
+        )
+        for r in part.races
+    )
+    laws = (f"{name} {_law(growth)}" for name, growth in facts["growth"].items())
+    fits = Table(
+        title="PrivateKMeans: seconds of a fit, intervals and report; and how many times as long as a fit others take",
+        header=("N", "d", "K", "fit, s", "intervals, s", "report, s", *others),
+        rows=rows,
+        note=f"Fitted growth: {'; '.join(laws)}.",
+    )
+    beyond, memory = facts["beyond_passes"], facts["memory"]
+    rest = Table(
+        title="A fit by the number of records: the curator's answers, and everything else (d = 10, K = 8)",
+        header=("N", "epsilon", "values released", "fit, s", "answers, s", "the rest, s", "the rest / first line's"),
+        rows=tuple(
+            (size_of(int(one["n_records"])), f"{one['epsilon']:g}", str(one["n_values"]),
+             *(short(one[name]) for name in ("fit", "answers", "rest")), short(one["rest"] / beyond[0]["rest"]))
+            for one in beyond
+        ),
+        note="First with N times epsilon held fixed: the answers are as precise, and only the records differ. At one "
+        "epsilon a larger table has more precise answers, so that more is asked for and inferred from. Peak memory of "
+        f"a fit beyond its records ({size_of(memory['shape'][0])} x {memory['shape'][1]}, {memory['records']:.0f} MB; "
+        f"K = {memory['shape'][2]}), fresh process: {memory['megabytes']:.0f} MB.",
+    )  # fmt: skip
+    ours = facts["shell"][whole.SHELL]
+    shell = Table(
+        title="From a cold shell, a CSV file of 6,000 records and 2 columns, K = 3: the whole process",
+        header=("", "s", "/ recoup cluster"),
+        rows=tuple((name, short(taken), short(taken / ours)) for name, taken in facts["shell"].items()),
+        note="The first of all compiles kernels, half of them in a second process."
+        + " Processor seconds are those of both." * (part.machine.get("clock") == "processor"),
+        left=1,
+    )
+    return [fits, rest, shell, *([_aim(part)] if facts["aim"] else [])]
+
+
+def _aim(part: Part) -> Table:
+    return Table(
+        title="AIM, then k-means on what it makes, in an environment of its own: from the run of comparison.md",
+        header=("table", "N", "d", "K", "AIM, s", "recoup, s", "AIM / recoup", "k-means, s"),
+        rows=tuple(
+            (one["title"], size_of(one["n"]), str(one["d"]), str(one["k"]), short(one["seconds"][whole.AIM]),
+             short(one["seconds"][whole.OURS]), short(one["seconds"][whole.AIM] / one["seconds"][whole.OURS]),
+             short(one["seconds"][whole.PLAIN]))
+            for one in part.facts["aim"]
+        ),
+        note="AIM with the number of bins that is quickest, at the same epsilon and delta.",
+        left=1,
+    )  # fmt: skip
+
+
+def _law(growth: dict[str, Any]) -> str:
+    names = {"n_records": "N", "n_columns": "d", "n_clusters": "K"}
+    law = " ".join(f"{names[key]}^{value:.2f}" for key, value in growth["exponents"].items())
+    return f"{law} (within a factor of {growth['misfit']:.2f})"
+
+
 def _release(part: Part) -> list[Table]:
     others = release.METHODS[1:]
     rows = tuple(
@@ -79,6 +147,7 @@ def _release(part: Part) -> list[Table]:
             str(r.shape["n_clusters"]),
             short(r.seconds[release.OURS]),
             *(LEFT_OUT if name in r.facts["left_out"] else short(r.ratio(name, release.OURS)) for name in others),
+            short(_of_the_fastest(r)),
         )
         for r in part.races
     )
@@ -89,17 +158,24 @@ def _release(part: Part) -> list[Table]:
         f"Each line is one run in turns; at most {size_of(part.facts['max_values'])} values. Left out: what by its "
         f"time on a tenth of the records would take more than {release.LONGEST:g} s per run, and "
         f"MiniBatchKMeans above {size_of(release.MOST_FOR_MINI_BATCH)} records, where it may stop after a minute or "
-        "after five. Fitted growth of release "
+        f"after five. The fastest: of {', '.join(release.FASTEST)}. Fitted growth of release "
         f"({' and '.join(size_of(n) for n in part.facts['growth']['sizes'])} records): "
         f"{law}, typically within a factor of {part.facts['growth']['misfit']:.2f}."
     )
     shapes = Table(
         title=f"Release of {part.facts['n_rounds']} rounds: seconds, and how many times as long the others take",
-        header=("N", "d", "K", "release, s", *others),
+        header=("N", "d", "K", "release, s", *others, "release / fastest"),
         rows=rows,
         note=note,
     )
     return [shapes, _memory(part), _roofline(part)]
+
+
+def _of_the_fastest(race: Race) -> float | None:
+    """The time of a release as a share of the fastest library's; None where one of them was not measured."""
+    shares = [race.ratio(release.OURS, name) for name in release.FASTEST]
+    known = [share for share in shares if share is not None]
+    return max(known) if len(known) == len(shares) else None
 
 
 def _memory(part: Part) -> Table:
@@ -228,6 +304,33 @@ def _persons(part: Part) -> list[Table]:
             header=(*header, "ours, MB", "group-by, MB", "ours, bytes per person"),
             rows=tuple(rows),
             note="MB: peak memory of a fresh process above its imports. Later rounds ask the kept rows.",
+            left=1,
+        )
+    ]
+
+
+def _databases(part: Part) -> list[Table]:
+    rows = []
+    for r in part.races:
+        name, memory = str(r.shape["database"]), r.facts["megabytes"]
+        rows.append(
+            (
+                name,
+                size_of(int(r.shape["n_records"])),
+                short(r.seconds[name]),
+                short(r.seconds[databases.PARQUET]),
+                short(r.ratio(name, databases.PARQUET)),
+                f"{memory[name]:.0f}",
+                f"{memory[databases.PARQUET]:.0f}",
+            )
+        )
+    d, k = streaming.N_COLUMNS, streaming.N_CLUSTERS
+    return [
+        Table(
+            title=f"A table of a database ({d} columns, K = {k}): one round against the same round over Parquet files",
+            header=("database", "N", "round, s", "Parquet, s", "time / Parquet's", "round, MB", "Parquet, MB"),
+            rows=tuple(rows),
+            note="MB: peak memory of a fresh process above its imports. Totals are equal.",
             left=1,
         )
     ]

@@ -19,10 +19,12 @@ app = typer.Typer(add_completion=False)
 class Which(StrEnum):
     """The parts of the benchmark, and all of them."""
 
+    whole = "whole"
     release = "release"
     inference = "inference"
     streaming = "streaming"
     persons = "persons"
+    databases = "databases"
     spark = "spark"
     all = "all"
 
@@ -35,6 +37,14 @@ def bench(
         str | None,
         typer.Option(
             help="A Python that has diffprivlib, which needs an older scikit-learn. Without it, not measured.",
+            metavar="PYTHON",
+            show_default=False,
+        ),
+    ] = None,
+    peers: Annotated[
+        str | None,
+        typer.Option(
+            help="A Python that has scikit-learn-intelex and faiss-cpu. Without it, not measured.",
             metavar="PYTHON",
             show_default=False,
         ),
@@ -85,7 +95,7 @@ def bench(
     names = PARTS if part is Which.all else tuple(name for name in PARTS if name == part.value)
     measured, files = [], list[Path]()
     rules = Rules(quick=quick, max_records=max_records, one_core=one_core, say=out.say)
-    for found in run_parts(names, rules, diffprivlib=diffprivlib):
+    for found in run_parts(names, rules, diffprivlib=diffprivlib, peers=peers):
         measured.append(found)
         # Part by part, so that an interruption loses one part at most.
         _, files = write_pages(folder, [found])

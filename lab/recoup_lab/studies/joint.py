@@ -94,6 +94,7 @@ def run(name: str, folder: Path | None, epsilon: str, seed: int) -> dict[str, fl
             epsilon=Fraction(epsilon) * part,
             random_state=[seed, sorted(ALGORITHMS).index(kind), part.denominator],
             noise="simulated",
+            isolate=False,
         )
 
     def loss(transcript: recoup.Transcript, given: list[recoup.Transcript]) -> float:

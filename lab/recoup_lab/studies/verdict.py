@@ -90,7 +90,8 @@ def widths_off(x: np.ndarray, model: PrivateKMeans) -> float:
     centers = model.cluster_centers_
     off = np.abs(KMeans(len(centers), init=centers, n_init=1).fit(x).cluster_centers_ - centers)
     last = model.transcript_.rounds[-1]
-    sums = last.scales[last.query.n_cells :].reshape(last.query.centers.shape)
+    k, d = last.query.centers.shape
+    sums = last.scales[k : k * (1 + d)].reshape(k, d)  # spreads may follow
     widest_mean = 3.3 * last.noise.deviation(1.0) * sums.mean() / (2 * len(x) / len(centers))
     if off.max() < widest_mean:
         return 0.0

@@ -54,10 +54,13 @@ def folder(tmp_path):
         faults = [finding(name) for name in ("kill -9", "two processes race", *overview._SAME_CHECKS)]
         faults += [finding(f"control: planted {what}", "a, b") for what in ("bugs", "bug")]
         spoilt = [finding("spoilt files", group="bad input"), finding("control: planted bad loaders", "a")]
+        served = [finding(n, "a", group="served") for n in overview._CONTROL_OF if n.startswith("control: bug")]
+        served += [finding(overview._CONTROL_OF[one.attack], group="served") for one in served]
         bugs = {p.stem: {"what": "", "caught": list(catchers(p))} for p in planted_bugs.PATCHES.glob("*.patch")}
         files = {
             "audit": run | {"source": source or source_digest(), "findings": [found.to_json() for found in attacks]},
             "faults": run | {"findings": [found.to_json() for found in faults[: n_faults or len(faults)]]},
+            "served": run | {"findings": [found.to_json() for found in served]},
             "fuzz": run | {"findings": [found.to_json() for found in spoilt]},
             "planted": run | {"bugs": bugs | (planted or {})},
         }
@@ -80,11 +83,11 @@ def test_the_table_is_printed_and_kept(folder, monkeypatch, capsys):
     assert called(place, monkeypatch) == 0
     n_bugs = len(list(planted_bugs.PATCHES.glob("*.patch")))
     said = capsys.readouterr().out
-    assert f"18 of 18 attacks found nothing; {n_bugs} of {n_bugs} bugs planted in the source were caught." in said
+    assert f"24 of 24 attacks found nothing; {n_bugs} of {n_bugs} bugs planted in the source were caught." in said
     assert "| faults: kill -9 | 3 | nothing wrong; x | 2 |" in (place / "evidence.md").read_text()
     page = (place / "trust.md").read_text()
     assert "| **bad input**: A spoilt file ends in a typed error. | 3 | nothing | 1 |" in page
-    assert page.count("\n| **") == len(planted_bugs.GROUPS) + 2
+    assert page.count("\n| **") == len(planted_bugs.GROUPS) + 3
     assert said.splitlines()[-1] in page
 
 

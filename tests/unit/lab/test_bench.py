@@ -20,12 +20,25 @@ from typer.testing import CliRunner
 from recoup._threads import n_threads
 from recoup.cli.app import app
 from recoup.errors import ParameterError
-from recoup_lab.bench import cluster, inference, performance, persons, release, run, spark, streaming, tables
+from recoup_lab.bench import (
+    cluster,
+    databases,
+    inference,
+    performance,
+    persons,
+    release,
+    run,
+    spark,
+    streaming,
+    tables,
+    whole,
+)
 from recoup_lab.bench.cluster import Job, PartitionCost, round_seconds, simulate_round
 from recoup_lab.bench.data import blobs
-from recoup_lab.bench.foreign import running_diffprivlib
+from recoup_lab.bench.foreign import running
 from recoup_lab.bench.growth import fit_growth
 from recoup_lab.bench.memory import peak_growth
+from recoup_lab.bench.picture import picture
 from recoup_lab.bench.results import PARTS, Part, Race
 from recoup_lab.bench.roofline import pass_load
 from recoup_lab.bench.rules import Rules, race, stopwatch
@@ -126,7 +139,7 @@ def test_the_grid_covers_what_it_says_and_stays_under_its_cap():
     shapes = list(release.shapes(Rules()))
     assert {n for n, _, _ in shapes} == {10**4, 10**5, 10**6, 10**7}
     assert {d for _, d, _ in shapes} == {2, 10, 50}
-    assert {k for _, _, k in shapes} == {5, 15, 100}
+    assert {k for _, _, k in shapes} == {5, 10, 15, 100}
     assert max(n * d for n, d, _ in shapes) == release.MAX_VALUES
     assert set(release.shapes(Rules(quick=True))) < set(shapes)
     assert {n for n, _, _ in release.shapes(Rules(max_records=10**6))} == {10**4, 10**5, 10**6}
@@ -142,27 +155,58 @@ def test_plain_lloyd_is_lloyd():
     np.testing.assert_array_equal(centers[2], [9.0, 9.0])
 
 
-def test_a_python_without_diffprivlib_is_refused(tmp_path, capfd):
-    with pytest.raises(ParameterError, match="cannot run diffprivlib"), running_diffprivlib(sys.executable, tmp_path):
+def test_a_python_without_a_library_is_refused(tmp_path, capfd):
+    for library, module in (
+        (release.DIFFPRIVLIB, "diffprivlib"),
+        (release.FAISS, "faiss"),
+        (release.INTELEX, "daal4py"),
+    ):
+        with pytest.raises(ParameterError, match=f"cannot run {library}"), running(library, sys.executable, tmp_path):
+            pass
+        assert f"No module named '{module}'" in capfd.readouterr().err
+    with pytest.raises(ParameterError, match="cannot be started"), running("faiss-cpu", str(tmp_path / "no"), tmp_path):
         pass
-    assert "diffprivlib" in capfd.readouterr().err
-    with pytest.raises(ParameterError, match="cannot be started"), running_diffprivlib(str(tmp_path / "no"), tmp_path):
-        pass
+
+
+FAKES = {
+    "diffprivlib/__init__.py": "",
+    "diffprivlib/models.py": """
+class KMeans:
+    def __init__(self, n_clusters, epsilon, bounds, random_state):
+        assert epsilon == 1.0 and len(bounds[0]) == 3
+    def fit(self, records):
+        assert records.shape == (4, 3)
+""",
+    "faiss.py": """
+class Kmeans:
+    def __init__(self, d, k, niter, nredo, seed, max_points_per_centroid, min_points_per_centroid):
+        assert (d, k, niter, nredo, max_points_per_centroid) == (3, 2, 5, 1, 4)
+    def train(self, records):
+        assert records.shape == (4, 3) and records.dtype == "float32"
+""",
+    "daal4py.py": "def daalinit(n): assert n == 1",
+    "sklearnex/__init__.py": "",
+    "sklearnex/cluster.py": """
+class KMeans:
+    def __init__(self, n_clusters, init, n_init, max_iter, tol, algorithm, random_state):
+        assert (n_clusters, init, n_init, max_iter, tol, algorithm) == (2, "random", 1, 5, 0, "lloyd")
+    def fit(self, records):
+        assert records.shape == (4, 3) and records.dtype == "float64"
+""",
+}
 
 
 @pytest.fixture
-def other_python(tmp_path):
-    """An interpreter whose diffprivlib checks what it is asked for, and does nothing."""
-    package = tmp_path / "diffprivlib"
-    package.mkdir()
-    (package / "__init__.py").write_text("__version__ = '0.0'\n")
-    (package / "models.py").write_text(
-        "class KMeans:\n"
-        "    def __init__(self, n_clusters, epsilon, bounds, random_state):\n"
-        "        assert epsilon == 1.0 and len(bounds[0]) == 3\n"
-        "    def fit(self, records):\n"
-        "        assert records.shape == (4, 3)\n"
-    )
+def other_python(tmp_path, monkeypatch):
+    """An interpreter whose libraries check what they are asked for, and do nothing."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for library in (release.DIFFPRIVLIB, release.FAISS, release.INTELEX):
+        facts = tmp_path / f"{library.replace('-', '_')}-0.0.dist-info"
+        facts.mkdir()
+        (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {library}\nVersion: 0.0\n")
+    for name, text in FAKES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
     program = tmp_path / "python"
     # The worker is started isolated; here, and only here, it must find a package that is not installed.
     program.write_text(f'#!/bin/sh\nshift\nPYTHONPATH={tmp_path} exec {sys.executable} -P "$@"\n')
@@ -170,14 +214,38 @@ def other_python(tmp_path):
     return str(program)
 
 
-def test_another_interpreter_takes_part(other_python, tmp_path):
-    with running_diffprivlib(other_python, tmp_path) as peer:
+def test_the_first_run_of_all_finds_nothing_compiled_and_later_ones_do(monkeypatch):
+    started = []
+
+    def run_process(command, *, env=None, **given):
+        started.append((command[3:5] if "-m" in command else ["-c"], env and Path(env["NUMBA_CACHE_DIR"]).name))
+
+    monkeypatch.setattr(whole.subprocess, "run", run_process)
+    found = whole.in_shell(Rules(one_core=True))
+    assert list(found) == [whole.SHELL, whole.SHELL_YARDSTICK, whole.FIRST]
+    cluster = ["recoup", "cluster"]
+    assert started[:4] == [(["recoup", "demo"], None), (cluster, "new0"), (cluster, "new1"), (cluster, "kept")]
+    assert {folder for _, folder in started[4:]} == {"kept"}
+
+
+def test_the_comparison_tells_how_long_aim_takes(monkeypatch, tmp_path):
+    rows = whole.beside_aim()
+    assert rows
+    for row in rows:
+        assert row["seconds"][whole.AIM] > row["seconds"][whole.OURS] > 0
+    monkeypatch.setattr(whole, "ROOT", tmp_path)
+    assert whole.beside_aim() == []
+
+
+@pytest.mark.parametrize("library", [release.DIFFPRIVLIB, release.FAISS, release.INTELEX])
+def test_another_interpreter_takes_part(other_python, tmp_path, library):
+    with running(library, other_python, tmp_path) as peer:
         assert peer.version == "0.0"
         peer.load(np.zeros((4, 3)))
         assert peer.fit(2) >= 0.0
         assert 0.0 <= peer.fit(2, processor=True) < 1.0
-        assert not (tmp_path / "records.npy").exists()
-    with running_diffprivlib(None, tmp_path) as nobody:
+        assert not list(tmp_path.glob("*.npy"))
+    with running(library, None, tmp_path) as nobody:
         assert nobody is None
 
 
@@ -250,11 +318,18 @@ def parts():
         patch.setattr(inference, "shapes", lambda quick: shapes)
         patch.setattr(spark, "what_is_missing", lambda: "Java")
         patch.setattr(spark, "_SIZES", (10**8, 10**9))
+        patch.setattr(whole, "peak_growth", lambda prepare, *arguments: 34.0)
+        small = [whole.Shape(n_records=n, n_columns=d, n_clusters=k) for n, d, k in
+                 ((300, 2, 2), (600, 2, 2), (300, 3, 2), (300, 2, 3))]  # fmt: skip
+        patch.setattr(whole, "shapes", lambda rules: small)
+        patch.setattr(whole, "in_shell", lambda rules: dict.fromkeys((whole.SHELL, whole.FIRST), 0.5))
         found = [
+            whole.measure_whole(Rules(quick=True, one_core=True, max_records=1000)),
             release.measure_release(Rules(quick=True, one_core=True)),
             inference.measure_inference(Rules(quick=True, max_records=500)),
             streaming.measure_streaming(Rules(quick=True, max_records=2000)),
             persons.measure_persons(Rules(quick=True, max_records=2000)),
+            databases.measure_databases(Rules(quick=True, max_records=2000)),
             spark.measure_spark(Rules(quick=True, max_records=8000)),
         ]
     return {part.name: part for part in found}
@@ -262,16 +337,26 @@ def parts():
 
 def test_every_part_measures_every_contestant(parts):
     assert tuple(parts) == PARTS
+    for r in parts["whole"].races:
+        assert tuple(r.seconds) == whole.METHODS
+        assert all(value > 0 for name, value in r.seconds.items() if name != whole.DIFFPRIVLIB)
+    assert set(parts["whole"].facts["growth"]) == set(whole.METHODS) - {whole.DIFFPRIVLIB}
+    for one in parts["whole"].facts["beyond_passes"]:
+        assert 0 < one["answers"] < one["fit"]
+        assert 0 < one["rest"] < one["fit"]
+    assert parts["whole"].facts["memory"]["megabytes"] == 34.0
     for r in parts["release"].races:
         assert tuple(r.seconds) == release.METHODS
-        assert r.seconds[release.DIFFPRIVLIB] is None
-        assert all(value > 0 for name, value in r.seconds.items() if name != release.DIFFPRIVLIB)
+        absent = (release.DIFFPRIVLIB, release.INTELEX, release.FAISS)
+        assert all(r.seconds[name] is None for name in absent)
+        assert all(value > 0 for name, value in r.seconds.items() if name not in absent)
     assert len(parts["release"].races) == 8
     assert parts["release"].facts["memory"]["megabytes"][release.OURS] == 4.0
-    assert "diffprivlib was not measured" in parts["release"].notes[0]
+    assert [note.split(" was not measured")[0] for note in parts["release"].notes] == list(absent)
     assert [r.shape["n_rows"] for r in parts["inference"].races] == [12, 18, 225]
     assert [r.shape["dtype"] for r in parts["streaming"].races] == ["float64", "float32"]
     assert [r.shape["identifiers"] for r in parts["persons"].races] == ["whole numbers", "text"]
+    assert [r.shape["database"] for r in parts["databases"].races] == ["DuckDB", "SQLite"]
     assert parts["spark"].races == ()
     assert parts["spark"].notes == ("Spark was not measured: Java is missing.",)
     assert [row["n_records"] for row in parts["spark"].facts["projection"]] == [10**8, 10**9]
@@ -295,8 +380,8 @@ def test_tables_are_rectangular_and_say_what_is_missing(parts):
             assert table.rows
             assert {len(row) for row in table.rows} == {len(table.header)}
     text = performance.performance_text(parts)
-    assert text.count(tables.NOT_MEASURED) == 8 + 2  # a line of the release table each, and two notes
-    for title in ("Release", "Inference", "Files larger than memory", "Persons", "Spark"):
+    assert text.count(tables.NOT_MEASURED) == 8 * 4 + 4 + 4 + 1  # three libraries and the share of the fastest; notes
+    for title in ("Whole fits", "Release", "Inference", "Files larger than memory", "Persons", "Spark"):
         assert f"## {title}" in text
 
 
@@ -392,8 +477,8 @@ def bench(*arguments):
 def measured(parts, monkeypatch):
     asked = []
 
-    def run_parts(names, rules, *, diffprivlib):
-        asked.append((tuple(names), rules.quick, rules.one_core, rules.max_records, diffprivlib))
+    def run_parts(names, rules, *, diffprivlib, peers):
+        asked.append((tuple(names), rules.quick, rules.one_core, rules.max_records, diffprivlib, peers))
         yield from (parts[name] for name in names)
 
     monkeypatch.setattr(run, "run_parts", run_parts)
@@ -401,9 +486,9 @@ def measured(parts, monkeypatch):
 
 
 def test_the_command_writes_and_prints(measured, tmp_path):
-    result = bench("--quick", "--diffprivlib", "python9", "--max-records", 50_000, "-o", tmp_path)
+    result = bench("--quick", "--diffprivlib", "python9", "--peers", "python8", "--max-records", 50_000, "-o", tmp_path)
     assert result.exit_code == 0, result.output
-    assert measured == [(PARTS, True, False, 50_000, "python9")]
+    assert measured == [(PARTS, True, False, 50_000, "python9", "python8")]
     assert "Release of 5 rounds" in result.stdout
     assert "Five rounds, projected" in result.stdout
     assert "Spark was not measured: Java is missing." in result.stderr
@@ -413,7 +498,7 @@ def test_the_command_writes_and_prints(measured, tmp_path):
 def test_one_part_as_json(measured, parts, tmp_path):
     result = bench("streaming", "--json", "--one-core", "-o", tmp_path)
     assert result.exit_code == 0, result.output
-    assert measured == [(("streaming",), False, True, None, None)]
+    assert measured == [(("streaming",), False, True, None, None, None)]
     printed = json.loads(result.stdout)
     assert [Part.from_json(value) for value in printed["parts"]] == [parts["streaming"]]
     assert all(Path(path).is_file() for path in printed["files"])
@@ -429,10 +514,23 @@ def test_parts_are_run_by_name(monkeypatch):
     rules = Rules(quick=True)
     for name in PARTS:
         monkeypatch.setattr(run, f"measure_{name}", lambda *given, name=name, **named: (name, given, named))
-    found = list(run.run_parts(PARTS, rules, diffprivlib="p"))
+    found = list(run.run_parts(PARTS, rules, diffprivlib="p", peers="q"))
     assert [name for name, _, _ in found] == list(PARTS)
     assert all(given == (rules,) for _, given, _ in found)
-    assert found[0][2] == {"diffprivlib": "p"}
+    assert {"diffprivlib": "p", "peers": "q"} in [given for _, _, given in found]
+
+
+def test_every_contestant_of_a_release_can_be_drawn():
+    shape = {"n_records": 10, "n_columns": 10, "n_clusters": 15}
+    everyone = Race(shape=shape, seconds=dict.fromkeys(release.METHODS, 1.0), facts={"left_out": []})
+    part = Part(name="release", quick=True, machine={}, races=(everyone,))
+    assert picture({"release": part}).startswith(b"\x89PNG")
+
+
+def test_the_share_of_the_fastest_needs_all_of_them():
+    seconds = {release.OURS: 2.0, release.LLOYD: 1.0, release.LLOYD_RANDOM: 8.0, release.INTELEX: 4.0}
+    assert tables._of_the_fastest(Race(shape={}, seconds=seconds)) is None
+    assert tables._of_the_fastest(Race(shape={}, seconds=seconds | {release.FAISS: 5.0})) == 0.5
 
 
 def test_a_part_that_an_older_version_measured_is_dropped(parts, tmp_path):

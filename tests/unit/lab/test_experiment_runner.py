@@ -213,7 +213,7 @@ def test_after_kill_9_the_rest_is_done_and_nothing_finished_is_repeated(tmp_path
 
 @pytest.mark.slow
 def test_after_ctrl_c_the_rest_is_done_and_nothing_finished_is_repeated(tmp_path, extension):
-    path = extension(0.3)
+    path = extension(0.6)  # long enough for a busy machine not to finish before the signal
     process = started(tmp_path, path, 5)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
     _, errors = process.communicate(timeout=60)
