@@ -10,15 +10,19 @@ found() { # the browser that the tests would start; no name of a browser, or com
   command -v chromium || command -v chromium-browser || command -v google-chrome || true
 }
 
-missing() { [ -z "$(found)" ] || ! command -v pdftoppm >/dev/null || ! command -v npm >/dev/null; }
-if missing && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-  echo "== Installing Chromium, poppler and npm"
+missing() { # what is not there, as packages: one that is there under another name, such as a newer npm, may conflict with Debian's
+  [ -n "$(found)" ] || echo chromium fonts-dejavu-core
+  command -v pdftoppm >/dev/null || echo poppler-utils
+  command -v npm >/dev/null || echo npm
+}
+if [ -n "$(missing)" ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+  echo "== Installing" $(missing)
   export DEBIAN_FRONTEND=noninteractive
   # Whether it worked is asked below.
   apt-get update -qq || true
-  apt-get install -qq --yes --no-install-recommends chromium fonts-dejavu-core poppler-utils npm >/dev/null || true
+  apt-get install -qq --yes --no-install-recommends $(missing) >/dev/null || true
 fi
-if missing; then
+if [ -n "$(missing)" ]; then
   echo "The browser tests need Chromium, on the PATH or named by RECOUP_CHROMIUM, pdftoppm of poppler, and npm. One is" >&2
   echo "not there, and cannot be installed from here (that takes root and apt-get). Install them, for example the" >&2
   echo "Debian packages chromium, poppler-utils and npm." >&2

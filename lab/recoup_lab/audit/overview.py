@@ -1,6 +1,6 @@
 """All attacks in one table: what was tried, how often, what came of it, and how many planted bugs it caught.
 
-Reads what `recoup audit`, `planted_bugs`, `faults` and `fuzz` wrote, prints the table and puts it into
+Reads what `recoup audit`, `planted_bugs`, `faults`, `served` and `fuzz` wrote, prints the table and puts it into
 `evidence.md`, and a row for each group of attacks into `trust.md`. Ends with code 1 if anything in them failed or is
 missing: an attack or a control that should be there, a planted bug or one of those that must catch it; and if they are
 not all of the source as it is.
@@ -28,12 +28,18 @@ GROUP_HEADER: Final = ("what must hold", "tries", "found", "bugs caught")
 _MUST_HOLD: Final = {attack.name: attack.what for attack in ATTACKS} | {
     "faults": "Kills, races and full disks lose nothing, and nothing unpaid is released.",
     "bad input": "A spoilt file ends in a typed error.",
+    "served": "Kills, races and spoilt requests of a served curator lose, double and tell nothing.",
 }
 # What a control shows is shown for the attack whose checks it tests.
 _CONTROL_OF: Final = {
     "control: planted bugs": "kill -9",
     "control: planted bug": "two processes race",
     "control: planted bad loaders": "spoilt files",
+    "control: bugs of a server": "kill -9 of a server",
+    "control: bug of two servers": "two requests race",
+    "control: bug of a header": "replies to neighbours",
+    "control: bug of a reader": "spoilt requests",
+    "control: bug of a door": "guessed tokens",
 }
 _SAME_CHECKS: Final = dict.fromkeys(
     ("Ctrl-C", "writes that fail half-way", "full disk", "read-only folder"), "by the checks of kill -9"
@@ -99,7 +105,7 @@ def missing(findings: Mapping[str, Sequence[Finding]], bugs: Mapping[str, Any]) 
     """What should be there and is not."""
     attacked = {found.group for found in findings["audit"]}
     wrong = [f"no attack of the group {group}" for group in GROUPS if group not in attacked]
-    seen = {found.attack for name in ("faults", "fuzz") for found in findings[name]}
+    seen = {found.attack for name in _SCRIPTS for found in findings[name]}
     wrong += [f"no {attack}" for attack in (*_CONTROL_OF, *_CONTROL_OF.values(), *_SAME_CHECKS) if attack not in seen]
     for patch in sorted(PATCHES.glob("*.patch")):
         caught = bugs.get(patch.stem, {"caught": []})["caught"]
@@ -121,7 +127,7 @@ def main() -> int:
     except (OSError, ValueError, KeyError) as error:
         print(f"FAILED: what the audit wrote cannot be read ({type(error).__name__}: {error}). Run `make audit`.")
         return 1
-    rows = [*attack_rows(found["audit"], bugs), *fault_rows(found["faults"]), *fault_rows(found["fuzz"])]
+    rows = [*attack_rows(found["audit"], bugs), *(row for name in _SCRIPTS for row in fault_rows(found[name]))]
     print_table("All attacks", HEADER, rows, left=len(HEADER))
     n_wrong = sum(any(cell.startswith("FAILED") for cell in row) for row in rows)
     n_caught = sum(bool(entry["caught"]) for entry in bugs.values())
@@ -139,7 +145,8 @@ def main() -> int:
     return 1 if n_wrong or wrong else 0
 
 
-_RUNS: Final = ("audit", "planted", "faults", "fuzz")
+_SCRIPTS: Final = ("faults", "served", "fuzz")
+_RUNS: Final = ("audit", "planted", *_SCRIPTS)
 
 if __name__ == "__main__":
     sys.exit(main())

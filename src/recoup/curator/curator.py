@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Protocol
 
 from recoup.curator.source import Source
 from recoup.errors import BudgetExceededError, ParameterError
-from recoup.privacy.ledger import Ledger
 from recoup.privacy.mechanism import Noise, SecureNoise
-from recoup.privacy.statement import NOT_PRIVATE
+from recoup.privacy.price import Price
+from recoup.privacy.statement import NOT_PRIVATE, Unit
 from recoup.queries.base import check_columns
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round, quote
+
+
+class Payer(Protocol):
+    """Who pays for an answer: a `recoup.Ledger`, or whatever has charged one already."""
+
+    def charge(self, price: Price, *, purpose: str, run: str, unit: Unit, n_before: int | None) -> object:
+        """Pay, durably, or raise."""
 
 
 class Curator:
@@ -33,7 +41,7 @@ class Curator:
         source: Source,
         context: Context,
         *,
-        ledger: Ledger | None = None,
+        ledger: Payer | None = None,
         run: str = "",
         n_charged: int | None = None,
         spent: Fraction = Fraction(0),

@@ -25,7 +25,7 @@ from recoup._threads import in_order
 from recoup._validate import choice, whole_number
 from recoup.curator.source import Source, TableSource, fixed_records
 from recoup.curator.spark import SparkTable
-from recoup.curator.tables.table import BLOCK_ROWS, Columns, Table, TableRows
+from recoup.curator.tables.table import BLOCK_ROWS, Columns, OpenTable, TableRows
 from recoup.domain import Domain
 from recoup.errors import DataError, ParameterError
 from recoup.kernels import GRID
@@ -41,7 +41,7 @@ _KEY: Final = re.compile("[0-9a-fA-F]{32}")
 
 
 def person_source(
-    table: Table,
+    table: OpenTable,
     domain: Domain,
     *,
     per_person: PerPerson,
@@ -108,7 +108,7 @@ class PersonTerms(NamedTuple):
 class PersonSource(TableSource):
     """The rows that persons contribute, made when they are first asked for."""
 
-    def __init__(self, table: Table, domain: Domain, terms: PersonTerms, *, keep: bool = True) -> None:
+    def __init__(self, table: OpenTable, domain: Domain, terms: PersonTerms, *, keep: bool = True) -> None:
         super().__init__(table, domain, keep=True)
         self._terms, self._forget = terms, not keep
 
@@ -123,7 +123,7 @@ class PersonSource(TableSource):
         yield person_rows(self._table, self._domain, self._terms)
 
 
-def person_rows(table: Table, domain: Domain, terms: PersonTerms) -> Records:
+def person_rows(table: OpenTable, domain: Domain, terms: PersonTerms) -> Records:
     """The rows that persons contribute, as fixed-point records, of which some may be marked as dropped."""
     gathered = _Means(domain) if terms.key is None else _Samples(domain.n_columns, terms.n_kept)
     persons = _NamedPersons() if table.person_type == pa.large_string() else _NumberedPersons()
@@ -173,7 +173,7 @@ class _Block(NamedTuple):
     hashes: Integers | None
 
 
-def _parts(table: Table) -> Iterator[tuple[TableRows, Any]]:
+def _parts(table: OpenTable) -> Iterator[tuple[TableRows, Any]]:
     # An array may come whole: its records are made in parts, so that they do not take memory beside it.
     for rows, keys in table.person_blocks():
         if keys.type != table.person_type:

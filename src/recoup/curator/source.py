@@ -1,7 +1,7 @@
 """Where records come from: one method, `total`, answered exactly.
 
-An in-memory table is turned into fixed-point records once and kept between rounds (4 bytes for each value); a file is
-read anew in every round, block by block.
+An in-memory table is turned into fixed-point records once and kept between rounds (4 bytes for each value); a file or a
+table of a database is read anew in every round, block by block.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 
 from recoup._threads import in_order, over_row_ranges
 from recoup.curator.spark import SparkSource, SparkTable
+from recoup.curator.tables.database import is_database
 from recoup.curator.tables.open import open_table
-from recoup.curator.tables.table import Columns, Table, TableRows
+from recoup.curator.tables.table import Columns, OpenTable, TableRows
 from recoup.domain import Domain
 from recoup.errors import DataError, ParameterError
 from recoup.kernels.fixed_point import fixed_point_columns, fixed_point_rows
@@ -49,7 +50,7 @@ class TableSource:
     [10, 20]
     """
 
-    def __init__(self, table: Table, domain: Domain, *, keep: bool) -> None:
+    def __init__(self, table: OpenTable, domain: Domain, *, keep: bool) -> None:
         self._table, self._domain, self._keep = table, domain, keep
         self._kept: list[Records] | None = None
         self.csv_dialect = table.csv_dialect
@@ -127,7 +128,8 @@ def _converter(rows: TableRows, domain: Domain) -> Callable[[int, int, Records],
         raise DataError("The table has other columns than the bounds are declared for.")
     if isinstance(domain, Mixed):
         return _mixed_converter(rows, domain)
-    shape, radius = domain.shape()
+    shape, ball = domain.shape()
+    radius = ball if shape else None
     low, high = np.array(domain.low), np.array(domain.high)
     if isinstance(rows, np.ndarray) and rows.flags.c_contiguous:
         return lambda start, stop, records: fixed_point_rows(rows[start:stop], low, high, shape, radius, records)
@@ -171,16 +173,16 @@ def open_source(
         if person is not None:
             raise ParameterError("a source that only answers totals does not say who holds what: leave out person.")
         return X
-    table = X if isinstance(X, Table) else _open_declared(X, domain, csv_dialect, person)
+    table = X if isinstance(X, OpenTable) else _open_declared(X, domain, csv_dialect, person)
     if person is None:
-        return source_of(table, domain, keep=not is_path(X))
+        return source_of(table, domain, keep=not is_stored(X))
     from recoup.curator.persons import person_source
 
     how = per_person or "mean"
     return person_source(table, domain, per_person=how, records_per_person=records_per_person, key=key)
 
 
-def _open_declared(X: object, domain: Domain, csv_dialect: str, person: str | None) -> Table:
+def _open_declared(X: object, domain: Domain, csv_dialect: str, person: str | None) -> OpenTable:
     check_named(person, domain.table_columns)
     return open_table(
         X,
@@ -219,13 +221,13 @@ def csv_dialect_of(source: Source) -> str | None:
     return getattr(source, "csv_dialect", None)
 
 
-def source_of(table: Table, domain: Domain, *, keep: bool) -> Source:
+def source_of(table: OpenTable, domain: Domain, *, keep: bool) -> Source:
     """Records of an opened table: added up here, or by Spark where they are."""
     if isinstance(table, SparkTable):
         return SparkSource(table, domain)
     return TableSource(table, domain, keep=keep)
 
 
-def is_path(X: object) -> bool:
-    """Whether records lie in files, which are read anew in every round instead of being kept in memory."""
-    return isinstance(X, str | os.PathLike)
+def is_stored(X: object) -> bool:
+    """Whether records lie in files or a database, which are read anew in every round instead of kept in memory."""
+    return isinstance(X, str | os.PathLike) or is_database(X)

@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
-from recoup.curator.tables.table import Table, is_a
+from recoup.curator.tables.table import OpenTable, is_a
 from recoup.curator.tables.wanted import Wanted
 from recoup.domain import Domain
 from recoup.errors import DataError, SparkError
@@ -49,7 +49,7 @@ class SparkFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class SparkTable(Table):
+class SparkTable(OpenTable):
     """Columns of a Spark DataFrame, which cannot be read here: its records stay where they are.
 
     Its frame has names of our own, and the column that says whose a record is last, as `person`; `name` is the table's,
@@ -188,7 +188,7 @@ def partial_totals(
     check_version(version)
     asked, limits = query_from_json(query), domain_from_json(domain)
     wanted = Wanted(schema=limits.schema if isinstance(limits, Mixed) else None)
-    table = Table(None, limits.n_declared, lambda _: map(wanted.columns_of, batches))
+    table = OpenTable(None, limits.n_declared, lambda _: map(wanted.columns_of, batches))
     yield from in_halves(TableSource(table, limits, keep=False).total(asked, np.array(factors)))
 
 

@@ -22,13 +22,14 @@ from typing import Any, Final, Literal, NamedTuple
 from recoup._files import checksum_of, strict_json, write_whole
 from recoup._shown import Card, Shown, listing
 from recoup.errors import RecoupError, TranscriptError, TranscriptFormatError, TranscriptVersionError
-from recoup.mixed import Mixed, domain_from_json
+from recoup.mixed import Mixed
 from recoup.privacy.gaussian import epsilon_of
 from recoup.privacy.price import rounded_up
 from recoup.privacy.statement import COUNTED, IMPORTED_NEIGHBOURS, NOT_COUNTED, STATEMENTS, PrivacyStatement
 from recoup.queries.cells import as_cells
 from recoup.transcript.context import Context
 from recoup.transcript.round import Round, fraction_from_json, imported_round_from_json, round_from_json, round_to_json
+from recoup.transcript.wire import context_from_json
 from recoup.version import __version__
 
 SCHEMA_VERSION = 5
@@ -37,6 +38,7 @@ _LAPLACE_VERSION = 3
 IMPORTED_VERSION = 2
 _UNPAID_VERSION = 1  # which does not say who paid
 FORMAT = "recoup-transcript"
+_LONGEST_CURATOR: Final = 2_000  # characters
 _DRAWN_NAME: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -71,6 +73,7 @@ class Transcript(Shown):
         pending: the share of a round that was about to be answered when the file was written.
         neighbours: which tables are neighbours; follows from the unit, unless something else is claimed.
         payment: who pays for it; None where the file does not say.
+        curator: of a release from a served curator, which table it is and where, in one line; else None.
         library_version: of Recoup, when it was written.
     """
 
@@ -82,6 +85,7 @@ class Transcript(Shown):
     pending: Fraction | None = None
     neighbours: str = ""
     payment: Payment | None = NO_LEDGER
+    curator: str | None = None
     library_version: str = __version__
 
     def __post_init__(self) -> None:
@@ -147,8 +151,19 @@ class Transcript(Shown):
             noise=self.noise,
             spent=min(rounded_up(self.epsilon_spent), float(c.epsilon)),
             version=self.library_version,
-            counted=None if self.imported or self.payment is None else COUNTED if self.payment.ledger else NOT_COUNTED,
+            counted=self._counted,
             per_person=c.per_person_words,
+        )
+
+    @property
+    def _counted(self) -> str | None:
+        """What adds it to other releases of the same records, if that is known."""
+        if self.imported or self.payment is None:
+            return None
+        if self.payment.ledger is None:
+            return NOT_COUNTED
+        return (
+            COUNTED if self.curator is None else f"{COUNTED}, {self.payment.ledger}, of the curator of {self.curator}"
         )
 
     @property
@@ -212,6 +227,7 @@ class Transcript(Shown):
             "pending": None if self.pending is None else str(self.pending),
         }
         body |= {"payment": payment._asdict()} if payment else {}
+        body |= {} if self.curator is None else {"curator": self.curator}
         return body | {"checksum": checksum_of(body)}
 
     @classmethod
@@ -246,23 +262,7 @@ class Transcript(Shown):
 
 
 def _from_body(body: Mapping[str, Any]) -> Transcript:
-    terms = body["context"]
-    context = Context(
-        domain=domain_from_json(terms["domain"]),
-        epsilon=fraction_from_json(terms["epsilon"]),
-        delta=fraction_from_json(terms["delta"]),
-        mechanism=terms["mechanism"],
-        n_records=terms["n_records"],
-        records_per_person=terms["records_per_person"],
-        csv_dialect=terms.get("csv_dialect"),
-        person=terms.get("person"),
-        per_person=terms.get("per_person"),
-        sample_key=terms.get("sample_key"),
-        # It says nothing where noise is Laplace.
-        accounting=terms.get("accounting", "zcdp" if terms["mechanism"] == "gaussian" else "gaussian"),
-    )
-    if context.per_person == "sample" and context.sample_key is None:
-        raise TranscriptFormatError("the transcript does not say by which key records of a person were chosen.")
+    context = context_from_json(body["context"])
     imported = body["schema_version"] == IMPORTED_VERSION
     possible = IMPORTED_NEIGHBOURS if imported else (context.unit.neighbours,)
     if body["neighbours"] not in possible or not isinstance(body["simulated"], bool):
@@ -276,6 +276,11 @@ def _from_body(body: Mapping[str, Any]) -> Transcript:
     payment = Payment(**body["payment"]) if body["schema_version"] >= _LAPLACE_VERSION else None
     if payment is not None and not payment.possible:
         raise TranscriptFormatError("the transcript's payment names no ledger and run.")
+    curator = body.get("curator")
+    if curator is not None and not (isinstance(curator, str) and 0 < len(curator) <= _LONGEST_CURATOR):
+        raise TranscriptFormatError("the transcript's curator must be a line of text.")
+    if curator is not None and (payment is None or payment.ledger is None or not curator.isprintable()):
+        raise TranscriptFormatError("the transcript's curator must be a line of text, beside the ledger that paid.")
     read_round = imported_round_from_json if imported else round_from_json
     transcript = Transcript(
         context=context,
@@ -286,6 +291,7 @@ def _from_body(body: Mapping[str, Any]) -> Transcript:
         pending=None if body["pending"] is None else fraction_from_json(body["pending"]),
         neighbours=body["neighbours"],
         payment=payment,
+        curator=curator,
         library_version=body["library_version"],
     )
     if transcript.shares_spent > 1:

@@ -20,7 +20,7 @@ from table_kinds import BARE, NAMED, NAMES, ROWS, feather, folder, gather, parqu
 
 from recoup.curator.source import TableSource, fixed_records
 from recoup.curator.tables.open import open_table
-from recoup.curator.tables.table import Columns, Table
+from recoup.curator.tables.table import Columns, OpenTable
 from recoup.domain import Box
 from recoup.errors import DataError
 from recoup.queries.counts import GridQuery
@@ -43,7 +43,7 @@ def test_named_tables_equal_the_array(kind: str, block_rows: int, tmp_path: Path
 def test_an_empty_named_table_is_one_empty_block(kind: str, tmp_path: Path) -> None:
     full = repr(open_table(NAMED[kind](ROWS, tmp_path), ["c", "a"]))
     table = open_table(NAMED[kind](ROWS[:0], tmp_path), ["c", "a"])
-    assert repr(table) == full == "Table(columns=('c', 'a'), n_columns=2)"
+    assert repr(table) == full == "OpenTable(columns=('c', 'a'), n_columns=2)"
     assert gather(table).shape == (0, 2)
 
 
@@ -56,7 +56,7 @@ def test_a_folder_is_its_files_in_order_of_their_names(write_and_suffix: Any, tm
 def test_blocks_of_a_wide_table_have_fewer_rows() -> None:
     for n_columns, n_rows in ((10, 131_072), (1000, 4194)):
         asked: list[int] = []
-        list(Table(None, n_columns, lambda rows, asked=asked: iter(asked.append(rows) or ())).blocks())
+        list(OpenTable(None, n_columns, lambda rows, asked=asked: iter(asked.append(rows) or ())).blocks())
         assert asked == [n_rows]
 
 
@@ -191,7 +191,7 @@ def test_a_name_that_other_libraries_take_for_a_pattern_is_a_name(wanted: tuple[
 @pytest.mark.parametrize("width", [0, 1, 3])
 def test_a_block_of_another_width_reaches_nobody(width: int) -> None:
     block, domain = np.ones((4, width)), Box([0, 0], [1, 1])
-    table = Table(None, 2, lambda _: iter((block,)))
+    table = OpenTable(None, 2, lambda _: iter((block,)))
     for other in (block, np.asfortranarray(block), Columns(tuple(block.T), 4)):
         assert "other columns" in refusal(DataError, lambda: fixed_records(other, domain))  # noqa: B023
     assert "other columns" in refusal(DataError, lambda: list(table.blocks()))
@@ -207,7 +207,7 @@ def test_a_null_among_structs_is_a_missing_record() -> None:
 
 
 def test_a_table_shows_nothing_of_its_records() -> None:
-    assert repr(open_table(ROWS)) == "Table(columns=None, n_columns=3)" == repr(open_table(ROWS[:0]))
+    assert repr(open_table(ROWS)) == "OpenTable(columns=None, n_columns=3)" == repr(open_table(ROWS[:0]))
 
 
 def test_reading_leaves_the_users_data_as_it_was() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -15,6 +17,7 @@ from pyarrow import feather, parquet
 from typer.testing import CliRunner
 
 from recoup.cli.app import app
+from recoup.curator.tables.database import Table
 from recoup.domain import Box
 from recoup.queries.base import Array
 from recoup_lab.audit.attacks.subjects import BOX
@@ -113,12 +116,43 @@ def _folder(rows: Array, path: Path) -> None:
     parquet.write_table(_table(rows[half:]), path / "b.parquet")
 
 
+def write_duckdb(columns: Mapping[str, Sequence[object]], types: Sequence[str], path: Path) -> None:
+    """Write a table of DuckDB, `records`, and a view of it that fails at a text that is no number, `numbers`."""
+    declared = ", ".join(f"{name} {kind}" for name, kind in zip(columns, types, strict=True))
+    with closing(import_module("duckdb").connect(str(path))) as connection:
+        connection.execute(f"CREATE TABLE records ({declared})")
+        connection.register("given", pa.table(dict(columns)))
+        connection.execute("INSERT INTO records SELECT * FROM given")
+        casts = ", ".join(f"CAST({name} AS DOUBLE) AS {name}" for name in columns)
+        connection.execute(f"CREATE VIEW numbers AS SELECT {casts} FROM records")
+
+
+def write_sqlite(rows: Iterable[Sequence[object]], path: Path) -> None:
+    """Write a table of SQLite, `records`, whose columns are declared as numbers and hold what they are given."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"CREATE TABLE records ({', '.join(f'{name} REAL' for name in NAMES)})")
+        connection.executemany(f"INSERT INTO records VALUES ({', '.join('?' * len(NAMES))})", rows)
+
+
+def readable(path: Path) -> Path | Table:
+    """What is handed over to read a file: itself, or the table of a database."""
+    database = {".duckdb": "duckdb", ".sqlite": "sqlite"}.get(path.suffix)
+    return path if database is None else Table(f"{database}:///{path}", "records")
+
+
+def _duckdb(rows: Array, path: Path) -> None:
+    columns = {name: rows[:, j].tolist() for j, name in enumerate(NAMES)}
+    write_duckdb(columns, ["DOUBLE"] * len(NAMES), path.with_name(f"{path.name}.duckdb"))
+
+
 # Each writes a table to a path, adding the ending that it needs.
 FILES: Final[Mapping[str, Callable[[Array, Path], None]]] = {
     "Parquet": lambda rows, path: parquet.write_table(_table(rows), path.with_name(f"{path.name}.parquet")),
     "Feather": lambda rows, path: feather.write_feather(_table(rows), str(path.with_name(f"{path.name}.feather"))),
     "CSV": lambda rows, path: arrow_csv.write_csv(_table(rows), str(path.with_name(f"{path.name}.csv"))),
     "a folder of Parquet": _folder,
+    "DuckDB": _duckdb,
+    "SQLite": lambda rows, path: write_sqlite(rows.tolist(), path.with_name(f"{path.name}.sqlite")),
 }
 
 

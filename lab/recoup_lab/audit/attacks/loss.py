@@ -33,6 +33,7 @@ from recoup_lab.audit.attacks.files import (
     TEXTS,
     csv_of,
     quoted_csv,
+    readable,
     windows_csv,
 )
 from recoup_lab.audit.attacks.paths import Losses
@@ -136,7 +137,7 @@ def _on_files(effort: Effort, kind: str, write: Callable[[Array, Path], None]) -
                 path = Path(folder) / name.replace(" ", "-")
                 write(rows, path)
                 (path_read,) = Path(folder).glob(f"{path.name}*")
-                heard = draws_of(lloyd, path_read, terms, effort.seed)
+                heard = draws_of(lloyd, readable(path_read), terms, effort.seed)
                 if first is None:
                     first = heard
                     continue

@@ -19,12 +19,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from recoup.curator.tables.database import Table
 from recoup.driver import release
 from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
 from recoup.privacy.ledger import Ledger
 from recoup.queries.base import Array
 from recoup_lab.audit.attacks.effort import Effort
-from recoup_lab.audit.attacks.files import BOUNDS, CELLS, NAMED_BOX, NAMES, ODD_LINES, called, csv_of
+from recoup_lab.audit.attacks.files import (
+    BOUNDS,
+    CELLS,
+    NAMED_BOX,
+    NAMES,
+    ODD_LINES,
+    called,
+    csv_of,
+    readable,
+    write_duckdb,
+    write_sqlite,
+)
 from recoup_lab.audit.attacks.observed import Observation, differences, names_that_repeat, observe
 from recoup_lab.audit.attacks.subjects import BOX, Subject, Terms, ordinary_table, subjects
 from recoup_lab.audit.attacks.unseeded import unseeded_choices
@@ -55,6 +67,9 @@ def attack(effort: Effort) -> Iterator[Finding]:
     yield compared(effort, "lists of rows", _releases(first, "laplace", _rows(few)))
     yield compared(effort, "CSV files", _on_files(_csv_files(few, many)))
     yield compared(effort, "Parquet files", _on_files(_parquet_files(few, many)))
+    yield compared(effort, "tables of SQLite", _on_files(_sqlite_files(few, many), "table.sqlite"))
+    yield compared(effort, "tables of DuckDB", _on_files(_duckdb_files(few, many), "table.duckdb"))
+    yield compared(effort, "a view that fails", _failing_views(), should_fail=True)
     for kind, terms in _MODELS.items():
         for postprocess in ("none", "auto"):
             how = "as released" if postprocess == "none" else "by default"
@@ -161,6 +176,42 @@ def _parquet_files(few: Array, many: Array) -> dict[str, Callable[[Path], None]]
     }
 
 
+def _sqlite_files(few: Array, many: Array) -> dict[str, Callable[[Path], None]]:
+    def writer(rows: Array, *more: list[object]) -> Callable[[Path], None]:
+        return lambda path: write_sqlite([*rows.tolist(), *more], path)
+
+    found = {"the table": writer(few), "no record": writer(few[:0]), "3,000 records": writer(many)}
+    odd = {**CELLS, "bytes": b"\xff\0", "nothing": None}
+    return found | {name: writer(few, [cell, 2.0]) for name, cell in odd.items()}
+
+
+def _duckdb_files(few: Array, many: Array) -> dict[str, Callable[[Path], None]]:
+    def writer(rows: Array, *more: list[float | None]) -> Callable[[Path], None]:
+        columns = {name: [*rows[:, j].tolist(), *(row[j] for row in more)] for j, name in enumerate(NAMES)}
+        return lambda path: write_duckdb(columns, ["DOUBLE"] * 2, path)
+
+    found = {"the table": writer(few), "no record": writer(few[:0]), "3,000 records": writer(many)}
+    odd = {"a missing cell": None, "an infinite cell": math.inf, "not a number": math.nan, "a far-out cell": 1e308}
+    return found | {name: writer(few, [cell, 2.0]) for name, cell in odd.items()}
+
+
+def _failing_views() -> Works:
+    """Views that a text makes fail: whatever the text, no more is said than that."""
+
+    def work(text: str) -> Callable[[Path], Observation]:
+        def run(folder: Path) -> Observation:
+            path = folder / "table.duckdb"
+            write_duckdb({name: [text] for name in NAMES}, ["VARCHAR"] * 2, path)
+            first = next(s for s in subjects() if s.name == "kmeans-lloyd")
+            assert first.algorithm is not None
+            release(first.algorithm, Table(f"duckdb:///{path}", "numbers"), domain=NAMED_BOX, epsilon=1, random_state=3)
+            return {}
+
+        return run
+
+    return {name: work(CELLS[name]) for name in ("an unparsable cell", "a text cell", "a long text")}
+
+
 # ---- work that is observed ----
 
 
@@ -181,17 +232,17 @@ def _releases(subject: Subject, mechanism: str, tables: Mapping[str, object]) ->
     return {name: work(table) for name, table in tables.items()}
 
 
-def _on_files(files: Mapping[str, Callable[[Path], None]]) -> Works:
+def _on_files(files: Mapping[str, Callable[[Path], None]], file: str | None = None) -> Works:
     first = next(s for s in subjects() if s.name == "kmeans-lloyd")
 
     def work(write: Callable[[Path], None]) -> Callable[[Path], Observation]:
         def run(folder: Path) -> Observation:
-            path = folder / ("table.csv" if "a text cell" in files else "table.parquet")
+            path = folder / (file or ("table.csv" if "a text cell" in files else "table.parquet"))
             write(path)
             assert first.algorithm is not None
             rounds: list[int] = []
             terms = {"domain": NAMED_BOX, "epsilon": 1, "random_state": 3, "on_round": rounds.append}
-            transcript = release(first.algorithm, path, path=folder / "t.json", **terms)  # type: ignore[arg-type]
+            transcript = release(first.algorithm, readable(path), path=folder / "t.json", **terms)  # type: ignore[arg-type]
             return {"shown": repr(transcript), "rounds": rounds}
 
         return run

@@ -17,6 +17,7 @@ from recoup_lab.audit.attacks import (
     schemas,
     silence,
     spending,
+    strangers,
     unknown_bounds,
     updates,
 )
@@ -42,6 +43,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     Attack(schemas.GROUP, "The same holds with categories and missing cells, through every reader.", schemas.attack),
     Attack(persons.GROUP, "The same holds for all records of a person.", persons.attack),
     Attack(unknown_bounds.GROUP, "Bounds that are found privately are paid for.", unknown_bounds.attack),
+    Attack(strangers.GROUP, "An algorithm that looks around finds no record.", strangers.attack),
     Attack(updates.GROUP, "Compiled kernels follow a change of their source.", updates.attack),
     Attack(law.GROUP, "The noise of each block follows its law, also in empty cells.", law.attack),
     Attack(precision.GROUP, "No gap, grid or digit shows what the noise was added to.", precision.attack),

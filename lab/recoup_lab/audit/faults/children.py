@@ -163,11 +163,11 @@ def _live(
         signal.signal(signal.SIGINT, signal.default_int_handler)
         # The witness first: what is planted sees a draw as witnessed as soon as it is drawn.
         if witness is not None:
-            _witness_draws(witness)
+            witness_draws(witness)
         if plant is not None:
             plant()
         if fate.how == "call":
-            _count_calls(int(fate.at), fate.by)
+            count_calls(int(fate.at), fate.by)
         os.write(writing, b"!")
         if fate.how == "line":
             _count_lines(int(fate.at), fate.by)
@@ -183,7 +183,8 @@ def _live(
         os._exit(code)
 
 
-def _witness_draws(path: Path) -> None:
+def witness_draws(path: Path) -> None:
+    """Write a line to a file for each draw of noise, as soon as it is drawn."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     for name in ("laplace", "gaussian"):
         proper = getattr(SecureNoise, name)
@@ -222,7 +223,7 @@ def _count_lines(at: int, by: int) -> _Counter:
     return counter
 
 
-def _count_calls(at: int, by: int) -> _Counter:
+def count_calls(at: int, by: int) -> _Counter:
     """Count before and after each call that touches a disk, a ledger or noise."""
     counter = _Counter(at, by)
 
@@ -271,7 +272,7 @@ def measure(act: Callable[[], Any], again: Callable[[], None]) -> Length:
         return counter.n
 
     def calls() -> int:
-        counter = _count_calls(sys.maxsize - 1, 0)
+        counter = count_calls(sys.maxsize - 1, 0)
         act()
         return counter.n
 

@@ -28,7 +28,7 @@ from recoup_lab.tree import LAB, ROOT
 SOURCE: Final = ROOT / "src" / "recoup"
 BUILD_PINS: Final = ROOT / "lab" / "requirements-build.txt"
 # What a source distribution may have at its top. Tests and pages are in it, results and environments are not.
-FOLDERS: Final = (".ci", "docs", "examples", "lab", "src", "tests")
+FOLDERS: Final = (".ci", "deploy", "docs", "examples", "lab", "src", "tests")
 PROJECT_FILES: Final = (".gitignore", ".importlinter", ".pre-commit-config.yaml", "LICENSE", "Makefile", "PKG-INFO")
 _TOP: Final = re.compile(r"[A-Z]+\.md|mkdocs\.yml|pyproject\.toml|requirements(?:-[a-z]+)?\.txt")
 _MADE_HERE: Final = re.compile(r"__pycache__|\.(?:pyc|nbi|nbc|db|whl)$|(?:^|/)\.venv")

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 from recoup.errors import ColumnTypeError
 
+# Arrow's own ways to and from Python import pandas, where it is installed: that takes longer than a small fit.
+_NAN = pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(np.array([np.nan]))])[0]
+
 
 class Distinct(NamedTuple):
     """The distinct values of an array, and where each cell's is among them; -1 for a null."""
@@ -80,7 +83,12 @@ def arrow_numbers(array: Any) -> NDArray[Any]:
         places = dictionary_places(array)
         array = unwrapped(array.dictionary.take(pa.array(places, mask=places < 0)))
     # Safe casts raise for an integer that a float cannot hold exactly, which would tell of a value.
-    return np.asarray(array.cast(_float_type(array.type), safe=False).to_numpy(zero_copy_only=False))
+    return floats(array.cast(_float_type(array.type), safe=False))
+
+
+def floats(array: Any) -> NDArray[Any]:
+    """An Arrow array of floats for NumPy, not copied unless it has a null, which is NaN."""
+    return np.from_dlpack(pc.coalesce(array, _NAN.cast(array.type)) if array.null_count else array)
 
 
 def is_text(kind: Any) -> bool:

@@ -24,7 +24,7 @@ from recoup._threads import n_threads, prefetched
 from recoup.curator.tables.csv_cells import Form, open_csv
 from recoup.curator.tables.keys import key_kind, key_type
 from recoup.curator.tables.rules import NUMBERS, Made, Reader, Rule
-from recoup.curator.tables.table import Columns, Table, file_changed, listed
+from recoup.curator.tables.table import Columns, OpenTable, file_changed, listed
 from recoup.curator.tables.wanted import Wanted
 from recoup.errors import DataError, RecoupError, UnreadableFileError
 
@@ -72,7 +72,7 @@ class _Opened:
     by_column: bool = False
 
 
-def open_path(path: Path, wanted: Wanted, n_columns: int | None, csv_dialect: str) -> Table:
+def open_path(path: Path, wanted: Wanted, n_columns: int | None, csv_dialect: str) -> OpenTable:
     """Open a file, or all files of a folder, whose names may hold more columns, as in `year=2020`; see `open_table`."""
     files = _naming_only(str(path), lambda: files_of(path) if path.is_dir() else [TableFile(path)])
     in_folder = files[0].path != path
@@ -101,7 +101,7 @@ def open_path(path: Path, wanted: Wanted, n_columns: int | None, csv_dialect: st
         for reader in readers:
             yield from reader(block_rows)
 
-    return Table(
+    return OpenTable(
         names,
         len(names),
         lambda block_rows: prefetched(read(block_rows)),

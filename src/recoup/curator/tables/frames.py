@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recoup.curator.tables.arrow import arrow_numbers
 from recoup.curator.tables.rules import NUMBERS
-from recoup.curator.tables.table import Columns, Table, quietly, sliced
+from recoup.curator.tables.table import Columns, OpenTable, quietly, sliced
 from recoup.curator.tables.wanted import Wanted
 from recoup.errors import DataError
 
@@ -27,7 +27,7 @@ def arrow_of(column: NDArray[Any]) -> Any:
     return pa.array(np.ascontiguousarray(column, dtype=native), from_pandas=False)
 
 
-def open_pandas(frame: Any, wanted: Wanted) -> Table:
+def open_pandas(frame: Any, wanted: Wanted) -> OpenTable:
     """Open a pandas frame by the dtypes of its columns."""
     names = tuple(str(name) for name in frame.columns)
     positions = wanted.select(names, hint=_SEE_COLUMNS)
@@ -112,7 +112,7 @@ def _pandas_cells(column: Any) -> Any:
     return arrow_of(column.to_numpy())
 
 
-def open_polars(frame: Any, wanted: Wanted) -> Table:
+def open_polars(frame: Any, wanted: Wanted) -> OpenTable:
     """Open a Polars frame by its schema; a lazy one is collected once, if types are declared where it reads."""
     import polars
 

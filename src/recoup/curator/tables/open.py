@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 
 from recoup._validate import choice
 from recoup.curator.spark import is_spark, spark_table
+from recoup.curator.tables.database import is_address, is_database, open_database
 from recoup.curator.tables.files import open_path
 from recoup.curator.tables.frames import arrow_of, open_pandas, open_polars
 from recoup.curator.tables.rules import NUMBERS
-from recoup.curator.tables.table import Table, TableRows, is_a, quietly, sliced
+from recoup.curator.tables.table import OpenTable, TableRows, is_a, quietly, sliced
 from recoup.curator.tables.wanted import Wanted
 from recoup.errors import ColumnTypeError, DataError
 from recoup.privacy.statement import CSV_UNITS
@@ -45,20 +46,22 @@ def open_table(
     csv_dialect: str = "rfc4180",
     schema: Schema | None = None,
     person: str | None = None,
-) -> Table:
+) -> OpenTable:
     """Open a table of any supported kind, selecting its declared columns.
 
     Args:
         X: a two-dimensional NumPy array (masked cells are missing), a list of rows, a pandas or Polars frame, a PyArrow
             table, batch or reader, anything with `__arrow_c_stream__`, a Spark DataFrame, or the path of a `.csv` or
             `.tsv` file (which may be compressed), of a `.parquet`, `.feather` or `.arrow` file, or of a folder of
-            these, read in pieces each time that blocks are asked for.
+            these, read in pieces each time that blocks are asked for; so is a `recoup.Table` of a database, or a
+            relation of DuckDB that is one table.
         columns: names of the columns to read, in this order; None: all of them.
         n_columns: how many columns were declared, checked against the table; a list of rows needs it.
         csv_dialect: how CSV files were written, "rfc4180" or "lines".
         schema: what the columns are, instead of their names alone. A category becomes the place of its value among
             those declared, one more if it is none of them; `tables.categories` says how it is matched.
-        person: the name of a column, one more or one of these, that says whose a record is; see `Table.person_blocks`.
+        person: the name of a column, one more or one of these, that says whose a record is; see
+            `OpenTable.person_blocks`.
 
     Guarantees:
         No error, warning or attribute depends on records or on their number. In CSV by "rfc4180" a record ends where
@@ -90,11 +93,17 @@ def _check_width(width: int, n_columns: int | None) -> None:
         raise DataError(f"The bounds are declared for {declared} but the table has {width}.")
 
 
-def _open(X: object, wanted: Wanted, n_columns: int | None, csv_dialect: str) -> Table:
+def _open(X: object, wanted: Wanted, n_columns: int | None, csv_dialect: str) -> OpenTable:
     source: Any = X
     # First of all: a Spark DataFrame would also pass for a stream of all its records.
     if is_spark(X):
         return spark_table(X, wanted)
+    # Likewise a relation of DuckDB.
+    if is_database(X):
+        return open_database(X, wanted)
+    if is_address(X):
+        # Not quoted: it may hold a password.
+        raise DataError("This is an address and no path. Name the table: recoup.Table(address, name), or --table NAME.")
     if isinstance(X, str | os.PathLike):
         path = os.fspath(X)
         if not path or not isinstance(path, str):
@@ -132,11 +141,11 @@ def _open(X: object, wanted: Wanted, n_columns: int | None, csv_dialect: str) ->
         return _open_rows(X, n_columns, wanted) if isinstance(X, list | tuple) else _open_array(source, wanted)
     raise DataError(
         f"No table can be read from a {type(X).__name__}. Hand over a NumPy array, a pandas or Polars frame, "
-        "a PyArrow table, a Spark DataFrame, or the path of a CSV or Parquet file."
+        "a PyArrow table, a Spark DataFrame, a recoup.Table of a database, or the path of a CSV or Parquet file."
     )
 
 
-def _open_array(X: Any, wanted: Wanted) -> Table:
+def _open_array(X: Any, wanted: Wanted) -> OpenTable:
     """Open a two-dimensional array, or what turns into one; floats that are contiguous are passed on uncopied."""
     array: Any = X if isinstance(X, np.ma.MaskedArray) else quietly(lambda: np.asarray(X))
     if array is None:
@@ -165,8 +174,8 @@ def _open_array(X: Any, wanted: Wanted) -> Table:
     contiguous = array.flags.aligned and (array.flags.c_contiguous or array.flags.f_contiguous)
     as_it_is = contiguous and not categories and not isinstance(array, np.ma.MaskedArray)
     if as_it_is and array.dtype in (np.float32, np.float64):
-        return Table(None, array.shape[1], lambda _: iter((array,)))
-    return Table(None, array.shape[1], lambda block_rows: sliced(array.shape[0], block_rows, cut))
+        return OpenTable(None, array.shape[1], lambda _: iter((array,)))
+    return OpenTable(None, array.shape[1], lambda block_rows: sliced(array.shape[0], block_rows, cut))
 
 
 def _check_kind(dtype: Any, schema: Schema | None) -> None:
@@ -184,7 +193,7 @@ def _check_kind(dtype: Any, schema: Schema | None) -> None:
     raise ColumnTypeError(f"The array is declared as {name}, which is not a real number. Leave such columns out.")
 
 
-def _open_rows(rows: Any, n_columns: int | None, wanted: Wanted) -> Table:
+def _open_rows(rows: Any, n_columns: int | None, wanted: Wanted) -> OpenTable:
     """Open a list of rows: it declares no types, so its cells are what the user declares them to be, or missing.
 
     Guarantees: a cell is read by one rule, whatever the other cells and rows are. A row that is none, or of another
@@ -228,7 +237,7 @@ def cells_of(row: Any) -> list[Any] | None:
         return None
 
 
-def _open_arrow_table(table: Any, wanted: Wanted) -> Table:
+def _open_arrow_table(table: Any, wanted: Wanted) -> OpenTable:
     """Open a PyArrow table or record batch."""
     names, positions = table.schema.names, wanted.select(table.schema.names, hint=_SEE_SCHEMA)
     kept = table.select(positions)
@@ -237,7 +246,7 @@ def _open_arrow_table(table: Any, wanted: Wanted) -> Table:
     )
 
 
-def _open_arrow_stream(stream: Any, wanted: Wanted) -> Table:
+def _open_arrow_stream(stream: Any, wanted: Wanted) -> OpenTable:
     """Open anything with `__arrow_c_stream__`; it may be readable only once, so its columns are kept."""
     if type(stream).__name__ == "CSVStreamingReader":
         raise DataError(
@@ -265,7 +274,7 @@ def _open_arrow_stream(stream: Any, wanted: Wanted) -> Table:
 
 def _arrow_table(
     names: Sequence[str], positions: Sequence[int], schema: Any, wanted: Wanted, batches: list[Any]
-) -> Table:
+) -> OpenTable:
     wanted.check(names, positions, schema.types)
 
     def read(block_rows: int) -> Iterator[TableRows]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from recoup.curator.tables.arrow import arrow_numbers, is_numeric, refused_type
+from recoup.curator.tables.arrow import arrow_numbers, floats, is_numeric, refused_type
 
 PLAIN_NUMBER: Final = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 
@@ -88,7 +88,7 @@ NUMBERS: Final = Numbers()
 def _parsed(texts: Any) -> NDArray[np.float64]:
     # What it takes and a plain number is not ("nan", "inf") it reads as not finite, so nothing but time is saved.
     with contextlib.suppress(pa.ArrowInvalid):
-        return np.asarray(texts.cast(pa.float64()))
+        return floats(texts.cast(pa.float64()))
     text = pc.ascii_trim_whitespace(texts)
-    plain = pc.if_else(pc.match_substring_regex(text, PLAIN_NUMBER), text, None)
-    return np.asarray(pc.ascii_ltrim(plain, "+").cast(pa.float64()))
+    plain = pc.if_else(pc.match_substring_regex(text, PLAIN_NUMBER), text, pa.nulls(1, text.type)[0])
+    return floats(pc.ascii_ltrim(plain, "+").cast(pa.float64()))

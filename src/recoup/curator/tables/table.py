@@ -75,7 +75,7 @@ TableRows: TypeAlias = NDArray[np.float64] | NDArray[np.float32] | Columns
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class OpenTable:
     """Numeric columns of one table, readable as often as needed.
 
     Attributes:

@@ -12,7 +12,7 @@ from typing import Any
 from recoup.curator.tables.categories import Codes
 from recoup.curator.tables.keys import Keys, key_type
 from recoup.curator.tables.rules import NUMBERS, Rule
-from recoup.curator.tables.table import Columns, Table, TableRows, select, shown_column
+from recoup.curator.tables.table import Columns, OpenTable, TableRows, select, shown_column
 from recoup.schema import Category, Schema
 
 
@@ -85,11 +85,11 @@ class Wanted:
         positions: Sequence[int],
         read: Callable[[int], Iterator[TableRows]],
         kinds: Sequence[Any],
-    ) -> Table:
+    ) -> OpenTable:
         """The table of selected columns, of these Arrow types, that a function reads in blocks."""
         n_columns = len(positions) - (self.person is not None)
         selected = tuple(names[position] for position in positions[:n_columns])
-        return Table(selected, n_columns, read, person_type=None if self.person is None else key_type(kinds[-1]))
+        return OpenTable(selected, n_columns, read, person_type=None if self.person is None else key_type(kinds[-1]))
 
     def columns_of(self, batch: Any) -> Columns:
         """Turn an Arrow batch of the selected columns, in their order, into a block; other types are refused.
