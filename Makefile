@@ -8,6 +8,8 @@ DEVELOP := $(VENV)/.developed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PEER_VENV := .venv-diffprivlib
 PEER := $(PEER_VENV)/.installed
+SPEED_VENV := .venv-peers
+SPEED := $(SPEED_VENV)/.installed
 MBI_VENV := .venv-mbi
 MBI := $(MBI_VENV)/.installed
 COMPILE := $(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-annotate --no-emit-options \
@@ -16,7 +18,7 @@ COMPILE := $(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-
 SBOM := build/venv-sbom/.installed
 ADVISORIES := build/venv-vulnerabilities/.installed
 
-.PHONY: help venv develop demo test test-integration lint format bench rivals audit audit-quick mutate figures docs examples requirements dependencies sbom vulnerabilities wheel clean
+.PHONY: help venv develop demo demo-serve test test-integration lint format bench rivals audit audit-quick mutate figures docs examples requirements dependencies sbom vulnerabilities wheel clean
 
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -43,13 +45,19 @@ demo: $(STAMP)  ## A private clustering of generated data, with a table and a re
 	@echo "== Running the demo (the first run compiles the kernels)"
 	@$(BIN)/recoup demo
 
+demo-serve: $(STAMP) requirements-serve.txt requirements-db.txt  ## A curator as a service on generated data, an analyst in another process, and her report
+	@$(PIP) -r requirements-serve.txt -r requirements-db.txt
+	@rm -rf results/served
+	@$(BIN)/python examples/served_curator.py -o results/served
+
 test: $(DEVELOP)  ## All tests
 	@echo "== Running all tests (about ten minutes on two cores)"
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
-test-integration: $(DEVELOP)  ## Tests on a real local Spark and in a real browser; installs PySpark, Playwright and, as root, Java, Chromium
+test-integration: $(DEVELOP)  ## Tests on a real local Spark, a real PostgreSQL and in a real browser; installs PySpark, Playwright and, as root, Java, PostgreSQL, Chromium
 	@tests/integration/prepare.sh $(BIN)/python
 	@tests/integration/prepare_browser.sh $(BIN)/python
+	@tests/integration/prepare_postgres.sh
 	@echo "== Running the integration tests"
 	@$(BIN)/python -m pytest -q tests/integration
 
@@ -61,9 +69,9 @@ lint: $(DEVELOP)  ## Style, types, and the wall between curator and analyst
 format: $(DEVELOP)  ## Put the code into its format
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-bench: $(DEVELOP) $(PEER)  ## Speed, as ratios within one run; writes docs/performance.md and docs/cluster.md again
+bench: $(DEVELOP) $(PEER) $(SPEED)  ## Speed, as ratios within one run; writes docs/performance.md and docs/cluster.md again
 	@echo "== recoup bench (half an hour on a quiet machine; recoup bench --quick takes a minute)"
-	@$(BIN)/recoup bench all --diffprivlib $(PEER_VENV)/bin/python -o docs
+	@$(BIN)/recoup bench all --diffprivlib $(PEER_VENV)/bin/python --peers $(SPEED_VENV)/bin/python -o docs
 	@echo "== One step of the sampler against its plain twin"
 	@$(BIN)/python -m recoup_lab.studies.metropolis_step
 	@$(BIN)/python -m recoup_lab.studies.metropolis_step --prefetch
@@ -80,6 +88,12 @@ $(MBI): lab/requirements-mbi.txt
 	@$(MBI_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
+$(SPEED): lab/requirements-peers.txt
+	@echo "== Creating $(SPEED_VENV): other libraries whose k-means is fast"
+	@$(PYTHON) -m venv $(SPEED_VENV)
+	@$(SPEED_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
 $(PEER): lab/requirements-diffprivlib.txt
 	@echo "== Creating $(PEER_VENV): diffprivlib needs an older scikit-learn"
 	@$(PYTHON) -m venv $(PEER_VENV)
@@ -93,6 +107,8 @@ audit: $(DEVELOP)  ## Attacks on Recoup and bugs that they must catch; writes do
 	@$(BIN)/python -m recoup_lab.audit.planted_bugs -o docs
 	@echo "== Kills, races, full disks"
 	@$(BIN)/python -m recoup_lab.audit.faults.run -o docs
+	@echo "== A served curator: kills, races, spoilt requests (half an hour)"
+	@$(BIN)/python -m recoup_lab.audit.served.run -o docs
 	@echo "== Spoilt files"
 	@$(BIN)/python -m recoup_lab.audit.fuzz.run -o docs
 	@echo "== Supply chain"
@@ -106,6 +122,7 @@ audit-quick: $(DEVELOP)  ## The same with fewer tries and bugs: about two minute
 	@$(BIN)/recoup audit --quick --processes 2
 	@$(BIN)/python -m recoup_lab.audit.planted_bugs --planted quick
 	@$(BIN)/python -m recoup_lab.audit.faults.run --quick
+	@$(BIN)/python -m recoup_lab.audit.served.run --quick
 	@$(BIN)/python -m recoup_lab.audit.fuzz.run --quick
 
 mutate: $(DEVELOP)  ## Some 3,500 small changes to the source, each of which a test must notice; goes on where it was stopped
@@ -129,11 +146,11 @@ examples: $(DEVELOP)  ## Four whole programs on generated data, with pictures, i
 	@$(BIN)/python examples/handover_analyst.py results/handover/transcript.json -o results/handover
 
 requirements: $(DEVELOP)  ## Compile the pinned requirements from pyproject.toml
-	@for extra in dev docs spark browser; do $(COMPILE) --extra $$extra -o requirements-$$extra.txt pyproject.toml || exit 1; done
+	@for extra in dev docs spark browser serve db; do $(COMPILE) --extra $$extra -o requirements-$$extra.txt pyproject.toml || exit 1; done
 	@$(COMPILE) --constraint requirements-dev.txt -o requirements.txt pyproject.toml
 
 dependencies: $(DEVELOP)  ## Licences and upkeep of all pinned packages; writes docs/dependencies.md again
-	@for extra in docs spark browser; do $(PIP) -r requirements-$$extra.txt || exit 1; done
+	@for extra in docs spark browser serve db; do $(PIP) -r requirements-$$extra.txt || exit 1; done
 	@$(BIN)/python -m recoup_lab.audit.supply.run table
 
 sbom: $(DEVELOP) $(SBOM)  ## A bill of materials of what is needed to run, in dist/sbom.json
@@ -153,4 +170,4 @@ wheel: $(DEVELOP)  ## Packages in dist/, each installed in an empty environment;
 	@$(BIN)/python -m recoup_lab.audit.supply.packages -o dist
 
 clean:  ## Remove what the other targets made
-	rm -rf $(VENV) $(PEER_VENV) $(MBI_VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis recoup-demo recoup-bench results
+	rm -rf $(VENV) $(PEER_VENV) $(SPEED_VENV) $(MBI_VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis recoup-demo recoup-bench results

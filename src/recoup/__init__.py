@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from recoup.algorithms.logistic import LogisticRegression
     from recoup.algorithms.mixture import GaussianMixture
     from recoup.algorithms.registry import register
+    from recoup.curator.tables.database import Table
     from recoup.domain import Box, L1Ball, L2Ball
     from recoup.driver import release
     from recoup.estimators import PrivateGaussianMixture, PrivateKMeans, PrivateLogisticRegression, PrivatePCA
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from recoup.inference.inferred import InferredDataset, refit
     from recoup.privacy.ledger import Ledger
     from recoup.privacy.statement import PrivacyStatement
+    from recoup.remote.table import connect
     from recoup.schema import Category, Number, Schema
     from recoup.transcript.round import Round
     from recoup.transcript.transcript import Transcript
@@ -45,6 +47,7 @@ _HOMES = {
         "algorithms.logistic": "LogisticRegression",
         "algorithms.mixture": "GaussianMixture",
         "algorithms.registry": "register",
+        "curator.tables.database": "Table",
         "domain": "Box L1Ball L2Ball",
         "driver": "release",
         "estimators": "PrivateGaussianMixture PrivateKMeans PrivateLogisticRegression PrivatePCA",
@@ -56,6 +59,7 @@ _HOMES = {
         "inference.inferred": "InferredDataset refit",
         "privacy.ledger": "Ledger",
         "privacy.statement": "PrivacyStatement",
+        "remote.table": "connect",
         "schema": "Category Number Schema",
         "transcript.round": "Round",
         "transcript.transcript": "Transcript",
@@ -88,8 +92,10 @@ __all__ = [
     "PrivatePCA",
     "Round",
     "Schema",
+    "Table",
     "Transcript",
     "__version__",
+    "connect",
     "count_incomplete",
     "find_bounds",
     "infer",

@@ -157,17 +157,21 @@ def strict_json(path: str | os.PathLike[str], what: str) -> tuple[Any, str]:
     Nothing is raised: an error that replaces another keeps it, and with it the whole file.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        value = json.loads(text, object_pairs_hook=unique_names, parse_constant=no_constants)
-        if "\\u" in text:
-            json.dumps(value, ensure_ascii=False).encode("utf-8")  # halves of characters could not be written again
-        return value, ""
+        return strict_value(Path(path).read_text(encoding="utf-8")), ""
     except UnicodeError:
         return None, f"is not a text file, so not a {what}"
     except OSError as error:
         return None, f"cannot be read: {error.strerror}"
     except (ValueError, RecursionError):
         return None, "is not complete JSON: it was truncated, or is another file"
+
+
+def strict_value(text: str) -> Any:
+    """The value of a JSON text; a ValueError (UnicodeError for halves of characters), or RecursionError, if none."""
+    value = json.loads(text, object_pairs_hook=unique_names, parse_constant=no_constants)
+    if "\\u" in text:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")  # halves of characters could not be written again
+    return value
 
 
 def checksum_of(body: Mapping[str, Any]) -> str:

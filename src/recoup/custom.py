@@ -7,6 +7,7 @@ from recoup.algorithms.base import Algorithm, SimpleAlgorithm
 from recoup.algorithms.registry import Entry, register
 from recoup.domain import Domain, uniform_points
 from recoup.inference.infer import register_method
+from recoup.isolation.named import by_name
 from recoup.queries.base import Block, Query, Sensitivity, SimpleQuery, bounded_block
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import Round
@@ -24,6 +25,7 @@ __all__ = [
     "SimpleAlgorithm",
     "SimpleQuery",
     "bounded_block",
+    "by_name",
     "register",
     "register_method",
     "uniform_points",

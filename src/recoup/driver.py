@@ -10,13 +10,13 @@ from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from recoup._files import exclusive
 from recoup._random import drawn_key, entropy_of, stream
+from recoup._threads import one_blas_thread
 from recoup._validate import choice
 from recoup.algorithms.base import Algorithm
-from recoup.algorithms.registry import completed
 from recoup.curator.curator import Curator
 from recoup.curator.source import csv_dialect_of, source_on_terms
 from recoup.domain import Domain
@@ -28,18 +28,23 @@ from recoup.errors import (
     DataError,
     LedgerLockedError,
     LedgerUnitError,
+    MissingBoundsError,
     ParameterError,
     TranscriptError,
 )
+from recoup.isolation.bare import is_algorithm
+from recoup.isolation.process import separated
 from recoup.mixed import Mixed
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.ledger_releases import said_line
-from recoup.privacy.mechanism import SimulatedNoise, checked_noise
+from recoup.privacy.mechanism import Noise, SimulatedNoise, checked_noise
 from recoup.privacy.price import Price, as_fraction
 from recoup.privacy.statement import PerPerson
+from recoup.remote.table import RemoteTable
 from recoup.schema import Schema
 from recoup.transcript.context import Context, Law, Request
 from recoup.transcript.continuation import continued, key_of_run
+from recoup.transcript.round import Round
 from recoup.transcript.transcript import Payment, Transcript
 
 # Raised before a charge is made.
@@ -50,7 +55,7 @@ def release(
     algorithm: Algorithm,
     X: object,
     *,
-    domain: Domain | Schema,
+    domain: Domain | Schema | None = None,
     epsilon: Any,
     delta: Any = 0,
     ledger: Ledger | str | os.PathLike[str] | None = None,
@@ -66,13 +71,16 @@ def release(
     resume: bool = False,
     purpose: str = "",
     on_round: Callable[[int], None] | None = None,
+    isolate: bool = True,
 ) -> Transcript:
     """Run a private algorithm on records and return everything that was released.
 
     Args:
         algorithm: what to ask next, for example `recoup.KMeans(n_clusters=15, n_rounds=5)`.
-        X: the records: an array, a data frame, an Arrow table or stream, a Spark DataFrame, a path.
-        domain: public bounds, for example `recoup.Box(low, high)`, or a `recoup.Schema`.
+        X: the records: an array, a data frame, an Arrow table or stream, a Spark DataFrame, a path; or a table that
+            somebody else serves, by `recoup.connect`: its curator then decides on bounds, persons, noise and ledger,
+            and the algorithm runs here.
+        domain: public bounds, for example `recoup.Box(low, high)`, or a `recoup.Schema`; required unless X is served.
         epsilon: the total budget, read as the decimal that you type.
         delta: 0 for pure epsilon; above 0, Gaussian noise is allowed.
         ledger: charged before every answer.
@@ -93,12 +101,16 @@ def release(
         resume: continue the transcript at `path`, under the ledger it began with; only what is missing is paid for.
         purpose: what the release is for, in one line of public text that the ledger keeps.
         on_round: called with the number of finished rounds.
+        isolate: run an algorithm that is not Recoup's in a new process, which is handed public terms and rounds only.
 
     Returns:
         The transcript.
 
     Guarantees: all rounds together, including those that a crash lost, cost at most (epsilon, delta); with a ledger
-    this also holds for all copies of the transcript that somebody continues.
+    this also holds for all copies of the transcript that somebody continues. Isolation stops code that walks Python's
+    objects to the records; it does not stop code that uses the rights of the same user, such as reading the file: for
+    that, `recoup serve` runs the curator under another user. Nor does it undo what a module did when it was imported
+    here: `recoup.custom.by_name` gives an algorithm whose module never is.
 
     >>> import numpy as np
     >>> from recoup import Box, KMeans
@@ -107,14 +119,53 @@ def release(
     >>> len(transcript.rounds), float(transcript.epsilon_spent) <= 1
     (3, True)
     """
+    given = dict(locals())  # a copy: a debugger that looks at the frame fills the other one again
+    if not isinstance(isolate, bool):
+        raise ParameterError(Argument("isolate"), " must be True or False.")
+    # By its type, and read as it lies there: what an object or its class says of itself is code of its own.
+    alone = isolate and not isinstance(X, RemoteTable)
+    if not (is_algorithm(type(algorithm)) if alone else issubclass(type(algorithm), Algorithm)):
+        raise ParameterError("algorithm is something else: give one such as recoup.KMeans(n_clusters=3).")
     for name, value, kinds, advice in (
-        ("algorithm", algorithm, Algorithm, "one such as recoup.KMeans(n_clusters=3)"),
         ("ledger", ledger, Ledger | str | os.PathLike | None, "a recoup.Ledger or its path"),
         ("path", path, str | os.PathLike | None, "a file name"),
     ):
-        if not isinstance(value, kinds):
+        if not issubclass(type(value), kinds):
             raise ParameterError(f"{name} is a {type(value).__name__}: give {advice}.")
-    completed(type(algorithm))
+    if isinstance(X, RemoteTable):
+        from recoup.remote.release import release_at
+
+        del given["isolate"]  # there are no records here
+        return release_at(given.pop("algorithm"), given.pop("X"), **given)
+    if domain is None:
+        raise MissingBoundsError("no domain was declared: give public bounds, for example recoup.Box(low, high).")
+    # From here on nothing but the process of its own runs the code of an algorithm that is not Recoup's.
+    with separated(given.pop("algorithm"), given.pop("isolate")) as asked:
+        return _release(asked, **given)
+
+
+def _release(
+    algorithm: Algorithm,
+    X: object,
+    *,
+    domain: Domain | Schema,
+    epsilon: Any,
+    delta: Any,
+    ledger: Ledger | str | os.PathLike[str] | None,
+    records_per_person: int,
+    person: str | None,
+    per_person: PerPerson | None,
+    n_records: int | None,
+    mechanism: Literal["auto", "laplace", "gaussian"],
+    csv_dialect: str,
+    random_state: Any,
+    noise: Literal["secure", "simulated"],
+    path: str | os.PathLike[str] | None,
+    resume: bool,
+    purpose: str,
+    on_round: Callable[[int], None] | None,
+) -> Transcript:
+    """Run an algorithm, which may be in another process, on records that are here."""
     domain = Mixed(schema=domain) if isinstance(domain, Schema) else domain
     check_on_round(on_round)
     said_line(purpose, "purpose")
@@ -164,12 +215,13 @@ def release(
             left = Price(measure=context.budget_measure, amount=context.budget.amount * (1 - spent))
             ledger.afford(left, context.unit)
         if not transcript.rounds and (better := algorithm.advice(context)) is not None:
-            warnings.warn(f"{better} Nothing has been spent yet.", CostlyTerms, stacklevel=2)
+            warnings.warn(f"{better} Nothing has been spent yet.", CostlyTerms, stacklevel=3)
         run = (transcript.payment and transcript.payment.run) or ""
         if ledger is not None and run:
             ledger.begin(run, purpose=purpose)
         curator = Curator(source, context, ledger=ledger, run=run, n_charged=n_charged, spent=spent)
-        return _drive(algorithm, transcript, curator, entropy, path, on_round)
+        with one_blas_thread():
+            return drive(algorithm, transcript, curator, entropy, path, on_round)
 
 
 def check_on_round(on_round: object) -> None:
@@ -186,14 +238,22 @@ def law_of(algorithm: Algorithm, domain: object, delta: Fraction, ledger: Ledger
     return "gaussian" if mixed else algorithm.law(domain, delta)
 
 
-def _drive(
+class Answering(Protocol):
+    """Whoever answers: the curator here, or a served one."""
+
+    def answer(self, request: Request, noise: Noise | None = None) -> Round:
+        """Answer one query within its share of the budget."""
+
+
+def drive(
     algorithm: Algorithm,
     transcript: Transcript,
-    curator: Curator,
+    curator: Answering,
     entropy: Any,
     path: str | os.PathLike[str] | None,
     on_round: Callable[[int], None] | None,
 ) -> Transcript:
+    """Ask and answer until the algorithm is done; every round is saved before the next is asked for."""
     # What a crash lost is missing from the budget: later rounds shrink alike, so that all of them still fit.
     answered = sum((r.share for r in transcript.rounds), Fraction(0))
     shrink = (1 - answered - sum(transcript.lost, Fraction(0))) / (1 - answered) if answered < 1 else Fraction(0)

@@ -143,6 +143,26 @@ class SparkError(DataError):
     """A Spark job failed or Spark cannot be used; raised before its round is charged."""
 
 
+class DatabaseError(DataError):
+    """A database cannot be reached, or its table cannot be read; raised before its round is charged."""
+
+
+class IsolationError(RecoupError):
+    """An algorithm that is not Recoup's cannot run in a process of its own, or failed there; nothing was charged."""
+
+
+class RemoteError(RecoupError):
+    """A served curator refuses, or sends what cannot be used."""
+
+
+class UnauthorizedError(RemoteError):
+    """A served curator does not know the token."""
+
+
+class CuratorUnavailableError(RemoteError):
+    """A served curator cannot be reached, or cannot answer now: what it charged for is answered later, by resuming."""
+
+
 class ContractViolation(RecoupError, AssertionError):
     """A query or an algorithm of your own breaks its contract; `report` (`recoup.testing.Report`) has all checks."""
 

@@ -1,104 +1,32 @@
-"""Adding one of each: defined here alone, and found wherever people pick one of Recoup's, without another file."""
+"""Adding one of each: defined in one file of a user's, and found wherever people pick one of Recoup's."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, ClassVar, Self
 
 import numpy as np
 import pytest
+from toys import Above, AsksAbove, Toy, asked
 from typer.testing import CliRunner
 
 from recoup import Box, PrivateKMeans, PrivatePCA, Transcript, infer, refit, register, release
-from recoup.algorithms.kmeans.lloyd import ClusteringAlgorithm
 from recoup.algorithms.registry import ALGORITHMS, ENTRIES, Entry
 from recoup.cli.app import app
 from recoup.curator.rivals import RIVALS
-from recoup.custom import Block, Request, Sensitivity, SimpleQuery
 from recoup.errors import ParameterError
 from recoup.inference.infer import METHODS, register_method
 from recoup.planner import Plan, PlannedRound
 from recoup.queries import QUERIES
-from recoup.queries.cells import VoronoiQuery
 from recoup.testing import check_query
 from recoup.transcript.round import quote
 
 BOUNDS = ("--bounds", "age=17:90,hours=1:99")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toy(ClusteringAlgorithm):
-    """One round of counts and sums around centres on the diagonal."""
-
-    n_clusters: int
-
-    type_name: ClassVar[str] = "kmeans-toy"
-
-    def next_request(self, context, rounds, rng):
-        return None if rounds else asked(context, self.n_clusters)
-
-    def estimate(self, context, rounds):
-        k, noisy = self.n_clusters, rounds[0].noisy
-        means = noisy[k:].reshape(k, -1) / np.maximum(noisy[:k], 1.0)[:, None]
-        return context.domain.clip(means)
-
-
-def asked(context, n_clusters):
-    centers = np.linspace(-0.9, 0.9, n_clusters)[:, None] * np.ones(context.domain.n_columns)
-    half = Fraction(1, 2)
-    return Request(query=VoronoiQuery(centers=centers), share=Fraction(1), split={"count": half, "sum": half})
-
-
 def plan_toy(context, *, n_clusters):
     terms = quote(context, asked(context, n_clusters))
     only = PlannedRound(n_cells=n_clusters, price=terms.price, count_scale=float(terms.scales[0]))
     return Plan(context=context, algorithm="toy: one look", rounds=(only,), n_clusters=n_clusters)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Above(SimpleQuery):
-    """How many records are above a value in the first of two columns, and how many are not."""
-
-    value: float
-
-    n_columns: ClassVar[int] = 2
-    size: ClassVar[int] = 2
-
-    type_name: ClassVar[str] = "toy-above"
-
-    def sensitivity(self, domain):
-        return Sensitivity((Block.of_counts("count", 2, ones=1),))  # every record raises one of the two
-
-    def contribution(self, x):
-        above = x[:, :1] > self.value
-        return np.hstack([above, ~above]).astype(np.float64)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AsksAbove:
-    """An algorithm of one toy query, which derives from nothing."""
-
-    value: float
-
-    type_name: ClassVar[str] = "toy-share"
-
-    def next_request(self, context, rounds, rng):
-        return (
-            None if rounds else Request(query=Above(value=self.value), share=Fraction(1), split={"count": Fraction(1)})
-        )
-
-    def estimate(self, context, rounds):
-        return rounds[0].noisy
-
-    def to_json(self) -> dict[str, Any]:
-        return {"type": self.type_name, "value": self.value}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        return cls(value=value["value"])
 
 
 @pytest.fixture(autouse=True)

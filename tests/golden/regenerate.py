@@ -25,7 +25,7 @@ from recoup import (
 )
 from recoup.curator.curator import Curator
 from recoup.curator.source import open_source, source_of
-from recoup.curator.tables.table import Table
+from recoup.curator.tables.table import OpenTable
 from recoup.mixed import Mixed
 from recoup.privacy.ledger_file import VERSION
 from recoup.privacy.mechanism import SimulatedNoise
@@ -120,7 +120,7 @@ def persons() -> Transcript:
     rng = np.random.default_rng(1)
     raw = np.column_stack([rng.uniform(0, 110, 300), rng.uniform(1, 1e6, 300), rng.uniform(40, 400, 300)])
     codes = np.column_stack([rng.integers(0, n, 300) for n in (2, 4, 3)])
-    table = Table(None, 6, lambda _: iter((np.column_stack([raw, codes]),)))
+    table = OpenTable(None, 6, lambda _: iter((np.column_stack([raw, codes]),)))
     centers = np.zeros((2, domain.n_columns))
     centers[:, 0] = -0.5, 0.5
     queries = [

@@ -30,6 +30,7 @@ from recoup_lab.audit.attacks import (
     schemas,
     silence,
     spending,
+    strangers,
     subjects,
     unknown_bounds,
 )
@@ -209,3 +210,10 @@ def test_bounds_that_are_found_for_nothing_are_caught(monkeypatch):
         recoup.found_bounds, "find_bounds", lambda *given, **terms: properly(*given, **(terms | {"ledger": None}))
     )
     assert succeeds(unknown_bounds.attack, unknown_bounds.PRICE)
+
+
+def test_a_stranger_in_the_curators_process_is_caught(monkeypatch):
+    monkeypatch.setattr("recoup.isolation.process.OWN", frozenset([strangers.Walker]))
+    assert succeeds(strangers.attack)
+    monkeypatch.undo()
+    assert not succeeds(strangers.attack)

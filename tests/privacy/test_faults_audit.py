@@ -38,3 +38,12 @@ def test_spoilt_files_end_in_typed_errors(tmp_path: Path) -> None:
     assert sum(finding["tries"] for finding in found) >= 1_990
     assert len(found) == 12
     assert all(finding["passed"] for finding in found)
+
+
+@pytest.mark.slow
+def test_a_served_curator_withstands_kills_races_and_spoilt_requests(tmp_path: Path) -> None:
+    found = findings(tmp_path, "served", "--quick", "--share", "0.3")
+    attacks = {finding["attack"] for finding in found}
+    assert {"kill -9 of a server", "two requests race", "spoilt requests", "guessed tokens"} <= attacks
+    assert {"replies to neighbours", "many at once", "control: bugs of a server", "control: bug of a header"} <= attacks
+    assert all(finding["passed"] for finding in found)

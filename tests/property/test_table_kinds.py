@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from table_kinds import duckdb_file, sqlite_file
 
 from recoup.curator.tables.open import open_table
 
@@ -33,7 +34,9 @@ def test_every_kind_gives_the_same_rows(rows: np.ndarray, n_rows: int, block_row
         csv_path.write_text("\n".join([",".join(names)] + [",".join(map(repr, row)) for row in rows.tolist()]))
         pq.write_table(table, parquet_path, row_group_size=row_group)
         frame = pd.DataFrame(rows, columns=names)
-        for source in (csv_path, parquet_path, table, frame, pl.from_arrow(table), table.to_reader(row_group)):
+        databases = duckdb_file(Path(folder) / "t.duckdb", table), sqlite_file(Path(folder) / "t.db", table)
+        frames = frame, pl.from_arrow(table)
+        for source in (csv_path, parquet_path, table, *frames, table.to_reader(row_group), *databases):
             blocks = list(open_table(source, names, n_columns=len(names)).blocks(block_rows))
             assert all(len(block) <= block_rows for block in blocks)
             found = np.concatenate(blocks)

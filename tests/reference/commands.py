@@ -15,9 +15,15 @@ def all_commands() -> dict[str, Any]:
     context = Context(group)
     for name in group.list_commands(context):  # type: ignore[attr-defined]
         command = group.get_command(context, name)  # type: ignore[attr-defined]
-        parts = getattr(command, "commands", None)
-        found |= {name: command} if parts is None else {f"{name} {part}": inner for part, inner in parts.items()}
+        found |= _within(name, command)
     return found
+
+
+def _within(words: str, command: Any) -> dict[str, Any]:
+    parts = getattr(command, "commands", None)
+    if parts is None:
+        return {words: command}
+    return {name: inner for part, held in parts.items() for name, inner in _within(f"{words} {part}", held).items()}
 
 
 def run(*arguments):

@@ -62,7 +62,9 @@ MAKERS = {
 def released(kind, *, seed=0, epsilon=0.5, domain=None, **more):
     domain = recoup.Box([0, 0], [1, 1]) if domain is None else domain
     more = {"noise": "simulated"} | more
-    return recoup.release(MAKERS[kind], table(), domain=domain, epsilon=epsilon, random_state=seed, **more)
+    return recoup.release(
+        MAKERS[kind], table(), domain=domain, epsilon=epsilon, random_state=seed, isolate=False, **more
+    )
 
 
 def loss(centers):

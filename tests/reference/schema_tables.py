@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from table_kinds import duckdb_file, sqlite_file
 
-from recoup.curator.tables.table import Table
+from recoup.curator.tables.table import OpenTable
 from recoup.schema import Category, Number, Schema
 
 SCHEMA = Schema(
@@ -109,6 +111,9 @@ def named_tables(rows: Sequence[Sequence[Any]], folder: Path, chunk: int) -> dic
         "parquet": folder / "t.parquet",
         "feather": folder / "t.feather",
         "csv": folder / "t.csv",
+        "duckdb": duckdb_file(folder / "t.duckdb", table),
+        "duckdb copied": replace(duckdb_file(folder / "t.duckdb", table), copy=True),
+        "sqlite": sqlite_file(folder / "t.db", table),
         "pandas": pandas_frame(rows, "str", "float64", "str"),
         "pandas object": pandas_frame(rows, "object", "Float64", "object"),
         "pandas python": pandas_frame(rows, "string[python]", "object", "string[python]"),
@@ -119,12 +124,12 @@ def named_tables(rows: Sequence[Sequence[Any]], folder: Path, chunk: int) -> dic
     }
 
 
-def gathered(table: Table, block_rows: int) -> np.ndarray:
+def gathered(table: OpenTable, block_rows: int) -> np.ndarray:
     rows = np.concatenate([np.asarray(block, dtype=np.float64) for block in table.blocks(block_rows)])
     return np.where(np.isfinite(rows), rows, np.nan)
 
 
-def keys_of(table: Table, block_rows: int) -> list[Any]:
+def keys_of(table: OpenTable, block_rows: int) -> list[Any]:
     keys = []
     for rows, part in table.person_blocks(block_rows):
         assert len(rows) == len(part)

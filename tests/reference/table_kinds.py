@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import sqlite3
 import traceback
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -17,14 +21,15 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
-from recoup.curator.tables.table import BLOCK_ROWS, Columns, Table
+import recoup
+from recoup.curator.tables.table import BLOCK_ROWS, Columns, OpenTable
 from recoup.errors import RecoupError
 
 ROWS = np.array([[1.0, 10.5, -3.0], [2.0, 0.25, 1e308], [3.0, 7.0, 0.0], [4.0, -1e-9, 5.0], [5.0, 2.0, 6.0]])
 NAMES = ("a", "b", "c")
 
 
-def gather(table: Table, block_rows: int = BLOCK_ROWS) -> np.ndarray:
+def gather(table: OpenTable, block_rows: int = BLOCK_ROWS) -> np.ndarray:
     """All rows, with NaN for whatever is not finite: either is a missing cell."""
     blocks = list(table.blocks(block_rows))
     assert blocks
@@ -89,6 +94,34 @@ def folder(path: Path, rows: np.ndarray, write: Callable[[Path, np.ndarray], Pat
     return path
 
 
+def duckdb_file(path: Path, table: pa.Table) -> recoup.Table:
+    path.unlink(missing_ok=True)
+    duckdb_connection(table, path).close()
+    return recoup.Table(f"duckdb:///{path}", "records")
+
+
+def duckdb_connection(table: pa.Table, path: Path | None = None) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(":memory:" if path is None else str(path))
+    connection.register("given", table)
+    connection.execute("CREATE TABLE records AS SELECT * FROM given")
+    connection.unregister("given")
+    return connection
+
+
+_SQLITE_TYPES = {"string": "TEXT", "double": "REAL", "int64": "INTEGER", "bool": "BOOLEAN"}
+
+
+def sqlite_file(path: Path, table: pa.Table) -> recoup.Table:
+    path.unlink(missing_ok=True)
+    types = ", ".join(f'"{field.name}" {_SQLITE_TYPES[str(field.type)]}' for field in table.schema)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"CREATE TABLE records ({types})")
+        places = ", ".join("?" * table.num_columns)
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        connection.executemany(f"INSERT INTO records VALUES ({places})", rows)
+    return recoup.Table(f"sqlite:///{path}", "records")
+
+
 NAMED: dict[str, Callable[[np.ndarray, Path], Any]] = {
     "pandas": lambda rows, tmp: pd.DataFrame(rows, columns=list(NAMES)),
     "pandas nullable": lambda rows, tmp: pd.DataFrame(rows, columns=list(NAMES)).astype("Float64"),
@@ -107,6 +140,12 @@ NAMED: dict[str, Callable[[np.ndarray, Path], Any]] = {
     "parquet": lambda rows, tmp: parquet(tmp / "t.parquet", rows),
     "feather": lambda rows, tmp: feather(tmp / "t.feather", rows),
     "arrow file": lambda rows, tmp: feather(tmp / "t.arrow", rows),
+    "duckdb": lambda rows, tmp: duckdb_file(tmp / "t.duckdb", arrow(rows)),
+    "duckdb copied": lambda rows, tmp: replace(duckdb_file(tmp / "t.duckdb", arrow(rows)), copy=True),
+    "duckdb connection": lambda rows, tmp: recoup.Table(duckdb_connection(arrow(rows)), "records"),
+    "duckdb relation": lambda rows, tmp: duckdb_connection(arrow(rows)).table("records"),
+    "sqlite": lambda rows, tmp: sqlite_file(tmp / "t.db", arrow(rows)),
+    "sqlite copied": lambda rows, tmp: replace(sqlite_file(tmp / "t.db", arrow(rows)), copy=True),
 }
 BARE: dict[str, Callable[[np.ndarray], Any]] = {
     "array": lambda rows: rows,

@@ -5,6 +5,7 @@ This module and the commands import only typer and the standard library before t
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import warnings
@@ -15,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from recoup.cli import options
-from recoup.cli.commands import analyst, bounds, compare, curator, demo, incomplete, ledger, plan, publish
+from recoup.cli.commands import analyst, bounds, compare, curator, demo, incomplete, ledger, plan, publish, serve
 from recoup.cli.output import MEANINGS, ExitCode, code_of, in_words_of_commands, say
 from recoup.errors import ParameterError, RecoupError, UnitConverted
 from recoup.version import __version__
@@ -95,12 +96,12 @@ class _Group(TyperGroup):
 class _Command(TyperCommand):
     """A command whose help shows the choices that there are when it is asked for."""
 
-    def get_params(self, ctx: Any) -> Any:
-        parameters = super().get_params(ctx)
-        for parameter in parameters:
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        # Only here: a command that runs need not wait until every algorithm is imported.
+        for parameter in self.get_params(ctx):
             if names := options.choices(parameter.metavar):
                 parameter.metavar = f"<{' | '.join(names)}>"
-        return parameters
+        super().format_help(ctx, formatter)
 
 
 def _say_plainly(kind: type[Warning]) -> None:
@@ -171,6 +172,7 @@ _add(curator.cluster, _CURATOR, "Cluster a table privately: centres in its own u
 _add(curator.release, _CURATOR, "Run one algorithm and keep its transcript.")
 _add(compare.compare, _CURATOR, "Compare with k-means without privacy: for your eyes only.")
 app.add_typer(ledger.app, name="ledger", rich_help_panel=_CURATOR)
+app.add_typer(serve.app, name="serve", rich_help_panel=_CURATOR)
 _add(analyst.infer, _ANALYST, "Infer the data behind transcripts and refit their answers.")
 _add(analyst.imported, _ANALYST, "Read noisy answers that were made elsewhere.", name="import")
 _add(analyst.report, _ANALYST, "Write one page about a result, for people to read.")
@@ -180,6 +182,8 @@ _add(publish.registry, _ANALYST, "Write an entry for the registry of deployments
 
 def main() -> None:
     """Run the command line."""
+    # Imports make many objects and hardly any garbage: looking for it as often as usual takes a sixth of a short run.
+    gc.set_threshold(100_000)
     try:
         app(prog_name="recoup")
     except KeyboardInterrupt:

@@ -31,6 +31,10 @@ _BOUNDS_HELP = (
     "[b]age = \\[17, 90][/b], or with low, high, unit, scale, missing and weight by column, or the values of a "
     "category. Never computed from the data."
 )
+_DATA_HELP = "CSV, Parquet or Arrow, a file or a folder; or the address of a database"
+_TABLE_HELP = (
+    "The table or view of a database, such as postgresql:///clinic, sqlite:///clinic.db or duckdb:///f.duckdb."
+)
 _PURPOSE_HELP = "What the release is for: the ledger keeps it, with your login or RECOUP_USER. Both are public."
 _PERSON_HELP = "The column that names persons: all records of one are hidden together."
 _PER_PERSON_HELP = "mean (by default) makes one row of a person's records; sample keeps --records-per-person of them."
@@ -106,16 +110,47 @@ def choice(placeholder: str, help: str) -> Any:
 
 
 # ---- options ----
-def data_path(text: str) -> Path:
-    """Where the records are."""
+def data_path(text: str) -> Path | str:
+    """Where the records are: a path, or the address of a database, in which slashes must stay as they are."""
     if not text:
         raise typer.BadParameter("the path is empty; . is the current folder.")
-    return Path(text)
+    return text if "://" in text else Path(text)
 
 
-DataPath = Annotated[
-    Path, typer.Argument(help="CSV, Parquet or Arrow: a file or a folder.", metavar="DATA", parser=data_path)
+def is_url(data: object) -> bool:
+    """Whether the records are served by somebody else, at an address."""
+    return isinstance(data, str) and data.lower().startswith(("http://", "https://"))
+
+
+def records(data: Path | str, table: str | None, *, served: bool = False) -> Any:
+    """What a command reads: a file or a folder, the table of a database that was named, or what a curator serves.
+
+    The token for a curator is in the environment, since anybody sees the words of a command.
+    """
+    if isinstance(data, Path) or (served and is_url(data)):
+        if table is not None:
+            where = f"{str(data)!r} is a path" if isinstance(data, Path) else "a curator serves one table"
+            raise ParameterError(f"--table: {where}, and only a database has tables. Leave it out.")
+        if isinstance(data, Path):
+            return data
+        from recoup.remote.table import connect
+
+        return connect(data)
+    if table is None:
+        # Without the address: it may hold a password.
+        raise ParameterError("the data are an address: name a table of that database with --table.")
+    from recoup.curator.tables.database import Table
+
+    return Table(data, table)
+
+
+# A path, or the text of an address.
+DataPath = Annotated[Path, typer.Argument(help=f"{_DATA_HELP}.", metavar="DATA", parser=data_path)]
+DataOrCurator = Annotated[
+    Path,
+    typer.Argument(help=f"{_DATA_HELP}; or https://..., where a curator serves.", metavar="DATA", parser=data_path),
 ]
+TableName = Annotated[str | None, typer.Option("--table", help=_TABLE_HELP, metavar="NAME", show_default=False)]
 Clusters = Annotated[int, typer.Option("--clusters", "-k", help="How many clusters.")]
 Epsilon = Annotated[str, in_privacy(help="The privacy budget.", metavar="NUMBER")]
 Delta = Annotated[str, in_privacy(help="0: pure epsilon. Above 0 allows Gaussian noise.", metavar="NUMBER")]

@@ -16,22 +16,25 @@ _BAR_WIDTH = 20
 
 
 class Progress:
-    """Says on standard error how far the work is, once it has proved slow; 100% once, when it is done.
+    """Says on standard error how far the work is, once it has proved slow, or at once; 100% once, when it is done.
 
     With a number of rounds it names them; `at_most` so many there may be fewer. Without one it shows a percentage, once
     there is one.
     """
 
-    def __init__(self, n_rounds: int | None = None, *, at_most: bool = False) -> None:
+    def __init__(self, n_rounds: int | None = None, *, at_most: bool = False, at_once: bool = False) -> None:
         self._n_rounds, self._of = n_rounds, "of at most" if at_most else "of"
         self._done, self._total, self._shown = 0, n_rounds or 0, ""
         self._lock, self._slow, self._over = threading.Lock(), False, False
-        self._timer = threading.Timer(_QUIET_SECONDS, self._wake)
+        self._at_once, self._timer = at_once, threading.Timer(_QUIET_SECONDS, self._wake)
         self._timer.daemon = True
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():
-            self._timer.start()
+            if self._at_once:
+                self._wake()
+            else:
+                self._timer.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from recoup._files import write_whole
 from recoup._progress import OnProgress, parts_of, told
+from recoup._threads import one_blas_thread
 from recoup.algorithms.base import ImportedAlgorithm
 from recoup.algorithms.registry import algorithm_from_json, described
 from recoup.errors import ParameterError
@@ -92,7 +93,8 @@ def write_report(
     check_title(title)
     given: dict[str, Any] = {"level": level, "title": title, "names": names, "seed": seed, "exact": exact}
     content_told, end_told = parts_of(on_progress, 99, 1)
-    content = report_content(transcript, centers, inferred, found=found, **given, on_progress=content_told)
+    with one_blas_thread():
+        content = report_content(transcript, centers, inferred, found=found, **given, on_progress=content_told)
     write_page(path, content)
     told(end_told, 1, 1)
     return content

@@ -116,7 +116,7 @@ def test_help_groups_the_commands_and_shows_an_example(monkeypatch):
     assert listed[listed.index("Start here") :] == [
         *("Start here", "demo"),
         *("For the curator: from the records, within a budget", "plan", "bounds", "incomplete", "cluster", "release"),
-        *("compare", "ledger"),
+        *("compare", "ledger", "serve"),
         *("For the analyst: from a transcript alone, at no cost", "infer", "import", "report"),
         *("verify", "registry"),
         *("Measure Recoup itself", "bench", "audit", "experiment"),
@@ -163,6 +163,19 @@ def test_cluster_prints_centres_inside_the_bounds(people):
     assert ((centers >= [17, 1]) & (centers <= [90, 99])).all()
     assert value["privacy"]["epsilon"] == 1
     assert answer.stderr.startswith("Differentially private: epsilon = 1, delta = 0, for adding or removing one record")
+
+
+def test_cluster_imports_only_what_it_needs(people):
+    given = ["cluster", str(people), "-k", "3", "--epsilon", "1", "--bounds", "age=17:90,hours=1:99"]
+    program = (
+        "import sys; from recoup.cli.app import app\n"
+        f"try: app({given!r})\n"
+        "except SystemExit as end: assert not end.code\n"
+        "heavy = {'sklearn', 'pandas', 'matplotlib', 'scipy.stats', 'scipy.optimize'} & set(sys.modules)\n"
+        "assert 'recoup.curator.curator' in sys.modules\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
 
 def test_cluster_prints_a_table_for_people(people):

@@ -168,7 +168,7 @@ def test_the_profile_says_so():
 
 def test_commands_name_doubtful_clusters(folder, monkeypatch):
     assert read("cluster", "t.csv", *GIVEN, "-o", "out")["doubtful"] == []
-    for reader in ("inference.judge", "estimators.kmeans"):
+    for reader in ("inference.judge", "estimators.clustering"):
         monkeypatch.setattr(f"recoup.{reader}.doubts_of", lambda *_: Doubts(noise=[1, 3], shared=[]))
     for words in (("cluster", "t.csv", *GIVEN), ("infer", "out/transcript.json")):
         assert "clusters 1 and 3 may be nothing but noise." in run(*words).stderr

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +53,28 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
 
 Shown = Callable[..., list[str]]
+
+
+def test_what_is_known_to_be_slow_says_so_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recoup.cli.progress._QUIET_SECONDS", 1e6)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with Progress(at_once=True) as progress:
+        assert terminal.getvalue() == "\rworking ..."
+        progress.reached(1, 2)
+        assert terminal.getvalue().endswith("\r[##########..........] 50%")
+    with Progress():
+        assert "working" not in terminal.getvalue().split("50%")[1]
+
+
+def test_a_report_says_that_it_works_before_it_imports(tmp_path: Path) -> None:
+    program = (
+        "import sys; from recoup.cli import progress; from recoup.cli.app import app\n"
+        "def seen(self): raise SystemExit(5 + bool({'numpy', 'numba'} & set(sys.modules)))\n"
+        "progress.Progress.__enter__ = seen\n"
+        "app(['report', 'transcript.json'])"
+    )
+    assert subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True).returncode == 5
 
 
 def test_a_terminal_gets_a_bar_that_is_cleared_at_the_end(shown: Shown) -> None:

@@ -67,6 +67,10 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "ledger declare": [("old.db", "--records-per-person", "1")],
     "ledger show": [("budget.db",), ("budget.db", "--rounds"), ("old.db",), ("empty.db",)],
     "ledger export": [("budget.db", "-o", "budget.json")],
+    "serve start": [("people.csv", "--bounds", BOUNDS, "--ledger", "empty.db", "--state", "state")],
+    "serve token create": [("ann", "--epsilon", "1", "--state", "new"), ("operator", "--operator", "--state", "new")],
+    "serve token list": [("--state", "state")],
+    "serve token revoke": [("bob", "--state", "state")],
 }
 OWN = [command for command in all_commands() if command.split()[0] not in _installed()]
 ERRORS = {
@@ -118,11 +122,11 @@ def terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> Iterator[list[byt
 
 
 def printed(arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, columns: int) -> list[str]:
-    """The lines that a command prints on a terminal of so many columns."""
+    """The lines that a command leaves on a terminal of so many columns; progress was there before them."""
     with terminal(monkeypatch, columns) as got, pytest.raises(SystemExit):
         app(arguments, prog_name="recoup")
     text = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", b"".join(got).decode())
-    return [line.rstrip() for line in text.replace("\r\n", "\n").split("\n")]
+    return [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
 
 
 def words(lines: list[str]) -> set[str]:
@@ -155,6 +159,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert len(ledger.releases()) == 2
     shutil.copy(Path(__file__).parents[2] / "golden" / "ledger-v1.db", folder / "old.db")
     (folder / "grid.json").write_text(json.dumps(GRID))
+    assert run("serve", "token", "create", "bob", "--epsilon", "1", "--state", folder / "state").exit_code == 0
     return folder
 
 
@@ -172,6 +177,8 @@ def both(prepared, short_folder, monkeypatch, few_points):
     monkeypatch.setattr("recoup.demo.tables", lambda seed: (people(seed, 150),))
     monkeypatch.setattr("recoup.demo.METHODS", {})
     monkeypatch.setattr("recoup.inference.choose._WORLD_DRAWS", 2)
+    monkeypatch.setattr("recoup.serve.running.serve", lambda *given, **more: None)  # else it lasts until it is stopped
+    monkeypatch.setattr("recoup.serve.tokens.drawn", lambda: "recoup_" + 43 * "x")  # the same in both terminals
 
     def check(arguments: tuple[str, ...]) -> list[str]:
         shown = {}

@@ -22,7 +22,10 @@ from recoup.queries import QUERIES
 from recoup_lab import experiments
 
 # Pages whose blocks need a service; the file named here runs them with it.
-ELSEWHERE = {"docs/spark.md": "tests/integration/test_spark_page.py"}
+ELSEWHERE = {
+    "docs/remote.md": "tests/unit/remote/test_remote_page.py",
+    "docs/spark.md": "tests/integration/test_spark_page.py",
+}
 MOST_NOT_RUN = 3
 SHELL = ("sh", "console")
 RUNNABLE = ("python", *SHELL)

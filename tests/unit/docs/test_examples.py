@@ -40,6 +40,7 @@ def is_picture(path):
 
 def test_every_example_is_tested_here():
     tested = {"customer_segments.py", "check_ins.py", "handover_curator.py", "handover_analyst.py", "hospital.py"}
+    tested |= {"served_curator.py", "served_analyst.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -94,3 +95,12 @@ def test_the_analyst_needs_the_transcript_and_nothing_else(tmp_path, monkeypatch
     assert is_picture(analyst / "reading.png")
     assert "Read from a transcript" in (analyst / "report.html").read_text(encoding="utf-8")
     assert len((analyst / "sample.csv").read_text().splitlines()) == 1001
+
+
+@pytest.mark.slow
+def test_served(tmp_path, monkeypatch, capfd):
+    run(monkeypatch, "served_curator.py", "-o", tmp_path / "out", "--records", 2000)
+    said = capfd.readouterr().out
+    assert "The ledger: token ann, 'Who sleeps how', 6 charges." in said
+    assert "resting_pulse_bpm" in (tmp_path / "out" / "analyst" / "report.html").read_text(encoding="utf-8")
+    assert Ledger(tmp_path / "out" / "curator" / "ledger.db").spent <= 1

@@ -107,7 +107,8 @@ def table_of(x):
 def released(algorithm, *, noise="secure", **more):
     x = np.random.default_rng(0).normal([[40.0, 30.0]], 8.0, size=(800, 2))
     domain = recoup.Box([0, 0], [100, 80], NAMES)
-    return recoup.release(algorithm, table_of(x), domain=domain, noise=noise, random_state=0, **{"epsilon": 2} | more)
+    terms = {"domain": domain, "noise": noise, "random_state": 0, "epsilon": 2, "isolate": False}
+    return recoup.release(algorithm, table_of(x), **terms | more)
 
 
 def page_of(transcript, answer, inferred, **more):

@@ -244,32 +244,35 @@ def report(
 
         recoup report out/transcript.json -o report.html
     """
-    from recoup._random import seed_for
-    from recoup.inference.evidence import privacy_of
-    from recoup.inference.infer import infer as read
-    from recoup.inference.inferred import InferredDataset
-    from recoup.inference.intervals import draws_for
-    from recoup.inference.verdict import spoken
-    from recoup.report.names import names_of_text
-    from recoup.report.sections.answer import answer_of, warnings_of
-    from recoup.report.write import check_title, without_picture, write_report
-    from recoup.transcript.transcript import Transcript
+    # It takes seconds, of which imports are the first: something shows at once that it works.
+    with Progress(at_once=True) as progress:
+        from recoup._random import seed_for
+        from recoup.inference.evidence import privacy_of
+        from recoup.inference.infer import infer as read
+        from recoup.inference.inferred import InferredDataset
+        from recoup.inference.intervals import draws_for
+        from recoup.inference.verdict import spoken
+        from recoup.report.names import names_of_text
+        from recoup.report.sections.answer import answer_of, warnings_of
+        from recoup.report.write import check_title, without_picture, write_report
+        from recoup.transcript.transcript import Transcript
 
-    check_title(title)
-    told: dict[str, Any] = {"title": title, "names": names_of_text(names)}
-    if inferred is not None and method is not None:
-        raise ParameterError("--inferred and --method exclude each other: the data set was inferred by its own method.")
-    if len(transcript) > 1:
-        raise ParameterError(
-            "a report is about one transcript: read several with `recoup infer A B -o together`, then report on either "
-            "with --inferred together/inferred.parquet."
-        )
-    if intervals:
-        draws_for(level, None)
-    released = Transcript.load(transcript[0])
-    options.output_file(output, "page")
-    options.free_output(output, *transcript, inferred, config_file)
-    with Progress() as progress:
+        check_title(title)
+        told: dict[str, Any] = {"title": title, "names": names_of_text(names)}
+        if inferred is not None and method is not None:
+            raise ParameterError(
+                "--inferred and --method exclude each other: the data set was inferred by its own method."
+            )
+        if len(transcript) > 1:
+            raise ParameterError(
+                "a report is about one transcript: read several with `recoup infer A B -o together`, then report on "
+                "either with --inferred together/inferred.parquet."
+            )
+        if intervals:
+            draws_for(level, None)
+        released = Transcript.load(transcript[0])
+        options.output_file(output, "page")
+        options.free_output(output, *transcript, inferred, config_file)
         inferring, writing = parts_of(progress.reached, 2, 5)
         data = None if inferred is None else InferredDataset.load(inferred)
         if data is None and method != "none":

@@ -17,7 +17,8 @@ from recoup.report.html import listed
 if TYPE_CHECKING:
     from recoup.found_bounds import FoundBounds
 
-_DATA = "CSV, Parquet or Arrow, a file or a folder; or the transcript of an earlier run (.json), which costs nothing."
+_DATA = "CSV, Parquet or Arrow, a file or a folder; the address of a database; or the transcript of an earlier run "
+_DATA += "(.json), which costs nothing."
 _COLUMNS = "Names of the columns of numbers, with commas between them; the budget is shared by all of them."
 _EPSILON = "The privacy budget; needed, as --columns is, unless a transcript is read."
 _SUGGESTED = "Write only the schema with logarithmic scales where they are suggested."
@@ -28,6 +29,7 @@ def bounds(
     columns: Annotated[str | None, typer.Option("--columns", help=_COLUMNS, metavar="NAMES")] = None,
     epsilon: Annotated[str | None, options.in_privacy(help=_EPSILON, metavar="NUMBER")] = None,
     output: Annotated[Path, options.output(help="The schema to write, .toml or .json.")] = Path("schema.toml"),
+    table: options.TableName = None,
     delta: options.Delta = "0",
     ledger: options.LedgerPath = None,
     purpose: options.Purpose = "",
@@ -47,15 +49,16 @@ def bounds(
 
         recoup bounds people.csv --columns age,hours --epsilon 0.1 -o schema.toml
     """
-    given = locals()
+    given, is_file = locals(), isinstance(data, Path)
     if output.suffix.lower() not in (".toml", ".json"):
         raise ParameterError(f"{str(output)!r}: name the schema with -o, ending in .toml or .json.")
     # Whatever cannot be kept is refused before it is paid for.
     options.writable_folder(output.parent)
     second = output.with_name(f"{output.stem}.suggested{output.suffix}")
     for path in (output, second):
-        options.free_output(path, data, ledger)
-    found, files = _read(given) if data.suffix.lower() == ".json" and not data.is_dir() else _found(given)
+        options.free_output(path, data if is_file else None, ledger)
+    paid = is_file and data.suffix.lower() == ".json" and not data.is_dir()
+    found, files = _read(given) if paid else _found(given)
     logs = [name for name, column in found.suggested.items() if column != found[name]]
     schema = found.suggested if suggested else found
     written = {output: schema} | ({second: found.suggested} if logs and not suggested else {})
@@ -83,17 +86,17 @@ def bounds(
             privacy=found.privacy,
             files=files,
         )
-    if data.suffix.lower() != ".json":
-        out.say_next(
-            ["recoup", "cluster", data, *["-k", "3", "--epsilon", "1", "--bounds"], output, "-o", "out"], "for example"
-        )
+    if not paid:
+        named = [] if table is None else ["--table", table]
+        more = ["-k", "3", "--epsilon", "1", "--bounds", output, "-o", "out"]
+        out.say_next(["recoup", "cluster", data, *named, *more], "for example")
 
 
 def _read(given: dict[str, Any]) -> tuple[FoundBounds, list[str]]:
     """The bounds of a transcript, and the files that were written: none."""
     from recoup.found_bounds import FoundBounds
 
-    paid = [f"--{name}" for name in ("columns", "epsilon", "ledger", "person") if given[name] is not None]
+    paid = [f"--{name}" for name in ("columns", "epsilon", "ledger", "person", "table") if given[name] is not None]
     if paid:
         raise ParameterError(f"{str(given['data'])!r} was paid for, and is read for free: leave out {paid[0]}.")
     return FoundBounds.load(given["data"]), []
@@ -114,7 +117,7 @@ def _found(given: dict[str, Any]) -> tuple[FoundBounds, list[str]]:
             f"{str(path)!r} exists and was paid for: read it for free with `{free}`, or choose another name with -o."
         )
     found = find_bounds(
-        given["data"],
+        options.records(given["data"], given["table"]),
         [name.strip() for name in given["columns"].split(",")],
         *budget,
         person=given["person"],

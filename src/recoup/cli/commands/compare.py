@@ -25,6 +25,7 @@ def compare(
     output: Annotated[Path, options.output(help=f"The picture, .png or .svg; {_MARK} is put into its name.")] = Path(
         "comparison.png"
     ),
+    table: options.TableName = None,
     method: Annotated[str, options.choice("METHOD-OR-NONE", _METHOD)] = "maxent",
     seed: options.InferenceSeed = 0,
     as_json: options.AsJson = False,
@@ -46,7 +47,7 @@ def compare(
     released, seed = Transcript.load(transcript), seed_for(seed)
     if not has_clusters(released):
         raise ParameterError("a comparison is of clusterings, and this transcript is of another algorithm.")
-    picture = _picture_path(output)
+    picture, source = _picture_path(output), options.records(data, table)
     with Progress() as progress:
         read = None
         if method != "none":
@@ -54,7 +55,7 @@ def compare(
         centers = answer_of(released, read, random_state=seed)
         if centers is None:
             raise ParameterError("the algorithm of this transcript gives no centres to compare.")
-        compared = compare_with_exact(released, data, centers, seed=seed)
+        compared = compare_with_exact(released, source, centers, seed=seed)
     drawn = io.BytesIO()
     picture_of(compared, released.context.domain).savefig(drawn, format=picture.suffix[1:].lower())
     write_whole(picture, drawn.getvalue())

@@ -16,7 +16,7 @@ from recoup.errors import DoubtfulResult, ParameterError, RecoupError, Transcrip
 
 if TYPE_CHECKING:
     from recoup.algorithms.base import Algorithm
-    from recoup.estimators import PrivateKMeans
+    from recoup.estimators.clustering import Clustering
     from recoup.transcript.transcript import Transcript
 
 _CENTERS, _TRANSCRIPT = "centers.csv", "transcript.json"
@@ -27,10 +27,11 @@ _FOLDER = "Write centers.csv and transcript.json, if there is one, into this fol
 
 
 def cluster(
-    data: options.DataPath,
+    data: options.DataOrCurator,
     clusters: options.Clusters,
     epsilon: options.Epsilon,
     bounds: options.Bounds = None,
+    table: options.TableName = None,
     delta: options.Delta = "0",
     ledger: options.LedgerPath = None,
     purpose: options.Purpose = "",
@@ -59,9 +60,10 @@ def cluster(
     from recoup.algorithms.base import column_names
     from recoup.curator.rivals import RIVALS
 
+    records = options.records(data, table, served=True)
     model, declared = _model(locals())
     transcript_path = _transcript_path(output, resume, releases_transcript=algorithm not in RIVALS)
-    released = _released(model, data, transcript_path, resume, purpose)
+    released = _released(model, records, transcript_path, resume, purpose)
     if released is not None:
         with Progress() as progress, warnings.catch_warnings():
             warnings.simplefilter("ignore", DoubtfulResult)  # said below, in its place
@@ -72,7 +74,7 @@ def cluster(
     if not as_json:
         title = f"Centres, {marked}" if marked else out.counted(len(centers), "private centre")
         title += out.doubt(model.verdict_)
-        shown: Any = {"header": declared.header(), "sizes": sizes, "verdict": model.verdict_}
+        shown: Any = {"header": declared and declared.header(), "sizes": sizes, "verdict": model.verdict_}
         tables.print_centers(title, model._domain, centers, **shown)
     if output is not None:
         files = [output / _CENTERS] + [output / _TRANSCRIPT] * (model.transcript_ is not None)
@@ -85,7 +87,7 @@ def cluster(
     if as_json:
         out.print_json(
             columns=columns,
-            units=declared.units,
+            units={} if declared is None else declared.units,
             centers=centers.tolist(),
             sizes=None if sizes is None else sizes.tolist(),
             doubtful=model.doubtful_,
@@ -118,17 +120,18 @@ def _transcript_path(output: Path | None, resume: bool, *, releases_transcript: 
     return folder / _TRANSCRIPT if releases_transcript else None
 
 
-def _model(given: Mapping[str, Any]) -> tuple[PrivateKMeans, Declared]:
-    """The estimator that the options of `cluster` or `release` stand for, and the columns that they declare."""
-    from recoup.estimators import PrivateKMeans
+def _model(given: Mapping[str, Any]) -> tuple[Clustering, Declared | None]:
+    """The estimator that the options of `cluster` or `release` stand for, and the columns that they declare, if any."""
+    from recoup.estimators.clustering import Clustering
 
     epsilon, delta = options.read_budget(given["epsilon"], given["delta"])
-    declared = read_columns(given["bounds"])
-    model = PrivateKMeans(
+    served = options.is_url(given["data"]) and given["bounds"] is None
+    declared = None if served else read_columns(given["bounds"])
+    model = Clustering(
         n_clusters=given["clusters"],
         epsilon=epsilon,
         delta=delta,
-        bounds=declared.for_domain(given["domain"].value),
+        bounds=None if declared is None else declared.for_domain(given["domain"].value),
         domain=given["domain"].value,
         n_records="auto" if given["n_records"] is None else given["n_records"],
         records_per_person=given["records_per_person"],
@@ -146,19 +149,22 @@ def _model(given: Mapping[str, Any]) -> tuple[PrivateKMeans, Declared]:
 
 
 def _released(
-    model: PrivateKMeans, data: Path, path: Path | None, resume: bool, purpose: str
+    model: Clustering, data: Any, path: Path | None, resume: bool, purpose: str
 ) -> tuple[Transcript, Algorithm] | None:
     """Release, saving after every round: whatever happens next, what was paid for is kept."""
-    n_rounds, at_most = _planned_rounds(model)
-    with Progress(n_rounds, at_most=at_most) as progress:
+    from recoup.cli.ahead import compiling_ahead
+
+    n_rounds, at_most = _planned_rounds(model, data)
+    with Progress(n_rounds, at_most=at_most) as progress, compiling_ahead():
         return model._release(data, path=path, resume=resume, purpose=purpose, on_round=progress.finished)
 
 
-def _planned_rounds(model: PrivateKMeans) -> tuple[int | None, bool]:
+def _planned_rounds(model: Clustering, data: Any = None) -> tuple[int | None, bool]:
     """How many rounds the model will take, and whether that is only the most, from its public parameters alone."""
     n_records = None if model.n_records == "auto" else model.n_records
     try:
-        domain = model._open(None).records
+        # A path is not opened for this; a served table has terms alone.
+        domain = model._open(None if isinstance(data, Path) else data).records
         algorithm, budget = model._algorithm(domain), (model.epsilon, model.delta)
         terms = options.terms(type(algorithm), domain, *budget, n_records, model.records_per_person)
         return algorithm.planned_rounds(terms)
@@ -168,11 +174,12 @@ def _planned_rounds(model: PrivateKMeans) -> tuple[int | None, bool]:
 
 
 def release(
-    data: options.DataPath,
+    data: options.DataOrCurator,
     clusters: options.Clusters,
     epsilon: options.Epsilon,
     output: options.TranscriptOutput = Path("transcript.json"),
     bounds: options.Bounds = None,
+    table: options.TableName = None,
     delta: options.Delta = "0",
     ledger: options.LedgerPath = None,
     purpose: options.Purpose = "",
@@ -197,12 +204,13 @@ def release(
 
         recoup release people.csv -k 5 --epsilon 1 --bounds age=17:90,hours=1:99 -o transcript.json
     """
+    records = options.records(data, table, served=True)
     model, _ = _model(locals())
     if resume and not output.is_dir():
         options.resumable(output)
     else:
         options.output_file(output, "transcript")
-    released = _released(model, data, output, resume, purpose)
+    released = _released(model, records, output, resume, purpose)
     assert released is not None  # every algorithm to choose here has a transcript
     transcript, _ = released
     rounds_made, spent = _rounds(transcript), float(transcript.epsilon_spent)

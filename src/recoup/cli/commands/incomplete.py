@@ -15,6 +15,7 @@ def incomplete(
     data: options.DataPath,
     epsilon: options.Epsilon,
     bounds: options.Bounds = None,
+    table: options.TableName = None,
     output: Annotated[Path | None, options.output(help="Where to keep the transcript.", show_default=False)] = None,
     delta: options.Delta = "0",
     ledger: options.LedgerPath = None,
@@ -41,7 +42,7 @@ def incomplete(
         if output.exists():
             raise TranscriptError(f"{str(output)!r} exists and may have been paid for: choose another path with -o.")
     counted = count_incomplete(
-        data,
+        options.records(data, table),
         read_columns(bounds).for_domain("auto"),
         *options.read_budget(epsilon, delta),
         person=person,
