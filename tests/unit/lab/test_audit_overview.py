@@ -83,7 +83,7 @@ def test_the_table_is_printed_and_kept(folder, monkeypatch, capsys):
     assert called(place, monkeypatch) == 0
     n_bugs = len(list(planted_bugs.PATCHES.glob("*.patch")))
     said = capsys.readouterr().out
-    assert f"24 of 24 attacks found nothing; {n_bugs} of {n_bugs} bugs planted in the source were caught." in said
+    assert f"25 of 25 attacks found nothing; {n_bugs} of {n_bugs} bugs planted in the source were caught." in said
     assert "| faults: kill -9 | 3 | nothing wrong; x | 2 |" in (place / "evidence.md").read_text()
     page = (place / "trust.md").read_text()
     assert "| **bad input**: A spoilt file ends in a typed error. | 3 | nothing | 1 |" in page

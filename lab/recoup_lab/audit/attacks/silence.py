@@ -57,7 +57,7 @@ def attack(effort: Effort) -> Iterator[Finding]:
     """Compare all that can be seen for tables of many kinds, with every algorithm, in Python and by command."""
     rng = effort.rng(8)
     few, many = ordinary_table(BOX, 15, rng), ordinary_table(BOX, 3000, rng)
-    arrays = _arrays(few) | {"no record": few[:0], "3,000 records": many}
+    arrays = arrays_of(few) | {"no record": few[:0], "3,000 records": many}
     for subject in subjects():
         for mechanism in subject.mechanisms():
             if effort.quick and mechanism == "gaussian" and subject.name != "kmeans-lloyd":
@@ -130,7 +130,8 @@ def _number(cell: str) -> float:
         return math.nan
 
 
-def _arrays(few: Array) -> dict[str, Array]:
+def arrays_of(few: Array) -> dict[str, Array]:
+    """A table, and what one odd record makes of it."""
     found = {"the table": few}
     for name, cell in CELLS.items():
         found[name] = np.concatenate([few, [[_number(cell), 2.0]]])

@@ -8,6 +8,7 @@ from multiprocessing import get_context
 from typing import Final, NamedTuple
 
 from recoup_lab.audit.attacks import (
+    connected,
     law,
     loss,
     mechanisms,
@@ -53,6 +54,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
         "Many whole releases show no larger epsilon than claimed; no noise is used twice.",
         releases.attack,
     ),
+    Attack(connected.GROUP, "All of this holds for what a served curator answers over HTTP.", connected.attack),
 )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -38,7 +39,14 @@ TABLES: Final[dict[str, Any]] = {
 }
 
 
-def script(client: Direct) -> list[Reply]:
+class Client(Protocol):
+    """Who asks, in this process or over a network."""
+
+    def ask(self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]] = (), body: bytes = b"") -> Reply:
+        """One request."""
+
+
+def script(client: Client) -> list[Reply]:
     """All that an analyst and an operator can ask, right and wrong, each reply without what may vary."""
     token, key, replies = TOKENS["ann"], iter(f"k{i}" for i in range(100)), list[Reply]()
 
@@ -68,16 +76,17 @@ def normalised(reply: Reply) -> Reply:
     return Reply(reply.status, headers, _DRAWN.sub(b"", reply.body))
 
 
-def compared() -> list[Finding]:
-    """Ask the same of all tables."""
-    found, usual = [], _replies(TABLE)
+def compared(group: str = GROUP, ask_all: Callable[[Any], list[Reply]] | None = None) -> list[Finding]:
+    """Ask the same of all tables; how, goes from a table to the replies, and is without a network by default."""
+    ask_all = ask_all or _replies
+    found, usual = [], ask_all(TABLE)
     for name, table in TABLES.items():
-        replies = _replies(table)
+        replies = ask_all(table)
         differ = [i for i, (one, other) in enumerate(zip(usual, replies, strict=True)) if one != other]
         said = f"{len(replies)} replies are equal in status, headers and bytes"
         found.append(
             Finding(
-                group=GROUP,
+                group=group,
                 attack="replies to neighbours",
                 target=name,
                 tries=len(replies),

@@ -50,13 +50,13 @@ class Reply(NamedTuple):
         return json.loads(self.body)
 
 
-def prepared(folder: Path, *, epsilon: Any = 1000, own: Any = 1000) -> Path:
+def prepared(folder: Path, *, epsilon: Any = 1000, own: Any = 1000, delta: Fraction = Fraction(0)) -> Path:
     """A folder with a ledger and the tokens of two analysts and an operator."""
     folder.mkdir(parents=True)
-    Ledger.create(folder / "ledger.db", epsilon=epsilon)
+    Ledger.create(folder / "ledger.db", epsilon=epsilon, delta=delta)
     store = Store.opened(folder / "state")
     for name, secret in TOKENS.items():
-        store.add_token(name, secret, "analyst", Fraction(own), Fraction(0))
+        store.add_token(name, secret, "analyst", Fraction(own), delta)
     store.add_token("operator", OPERATOR, "operator", Fraction(0), Fraction(0))
     return folder
 
@@ -72,8 +72,8 @@ def application(
     folder: Path, data: Any = TABLE, limits: Limits = NO_LIMITS, patience: float = 30.0, **more: Any
 ) -> App:
     """The service on a prepared folder; replies leave at once unless it is asked for otherwise."""
-    terms: dict[str, Any] = {"base": 0.0, "per_value": 0.0, "table": "people"} | more
-    offer = Offer(data=data, domain=BOX, ledger=Ledger(folder / "ledger.db", timeout=patience), **terms)
+    terms: dict[str, Any] = {"domain": BOX, "base": 0.0, "per_value": 0.0, "table": "people"} | more
+    offer = Offer(data=data, ledger=Ledger(folder / "ledger.db", timeout=patience), **terms)
     return create_app(offer, folder / "state", limits)
 
 
