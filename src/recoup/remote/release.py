@@ -109,7 +109,7 @@ class RemoteCurator:
         """The curator's answer to a request: that very query, at that share, with noise of the quoted scale."""
         terms = quote(self._context, request)  # which refuses what no curator could price
         key = f"{self._run}-{self._n_answers}"
-        seconds = self._table.seconds(request.query.size)
+        seconds = self._table.seconds(request.query)
         reply = self._table.client.post(f"/runs/{self._run}/answer", request_to_json(request), key, seconds)
         answered = _read_round(self._table, reply.get("round"), self._context)
         same = (

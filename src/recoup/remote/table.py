@@ -14,8 +14,10 @@ from recoup.errors import Call, ParameterError, RecoupError, RemoteError
 from recoup.mixed import domain_from_json
 from recoup.privacy.gaussian import Accounting
 from recoup.privacy.statement import PerPerson
+from recoup.queries.base import Query
 from recoup.transcript.context import Context
 from recoup.transcript.round import fraction_from_json
+from recoup.transcript.wire import effort_of
 
 if TYPE_CHECKING:
     from recoup.remote.client import Client
@@ -114,9 +116,9 @@ class RemoteTable:
             **run,
         )
 
-    def seconds(self, size: int) -> float:
-        """How long an answer of so many values takes, by the curator's public terms; no longer than anybody waits."""
-        return min(self._base + self._per_value * size, _MOST_SECONDS)
+    def seconds(self, query: Query) -> float:
+        """How long an answer takes by the curator's public terms; no longer than anybody waits."""
+        return min(self._base + self._per_value * effort_of(query), _MOST_SECONDS)
 
     @property
     def curator(self) -> str:

@@ -1,9 +1,9 @@
 """The service over HTTP: who asks, how much at once, and when a reply leaves.
 
-A reply to a question leaves at a public time: so long after its turn has come, by how many values it asks for. Its turn
-comes when the whole request is there and no other question of the run is being answered, or waits for its own time. A
-clock that ran before would let a request that comes slowly, or waits, be late by as long as the records took. Refusals
-that need no records leave at once.
+A reply to a question leaves at a public time: so long after its turn has come, by how many values it asks for and how
+many numbers it is written with. Its turn comes when the whole request is there and no other question of the run is
+being answered, or waits for its own time. A clock that ran before would let a request that comes slowly, or waits, be
+late by as long as the records took. Refusals that need no records leave at once.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class _App:
             run = await run_in_threadpool(self._service.run, token, _run_name(request))
             body, digest = await self._body(request, ANSWER_FIELDS)
             question = await run_in_threadpool(self._service.read_question, body)
-            seconds = self._service.offer.seconds(question.query.size)
+            seconds = self._service.offer.seconds(question.query)
             async with self._alone(run.name):
                 leaves = time.monotonic() + seconds
                 asked = Asked(token, run, key, digest, question, time.time() + seconds)

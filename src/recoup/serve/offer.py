@@ -12,7 +12,9 @@ from recoup.domain import Domain
 from recoup.privacy.ledger import Ledger
 from recoup.privacy.ledger_releases import said_line
 from recoup.privacy.statement import PerPerson
+from recoup.queries.base import Query
 from recoup.transcript.context import Context
+from recoup.transcript.wire import effort_of
 from recoup.version import __version__
 
 _ANY_KEY: Final = "0" * 32  # to look at a table whose records are sampled by the key of a run
@@ -30,7 +32,7 @@ class Offer:
         records_per_person: as of `recoup.release`, like the next ones.
         n_records: a public guess of the number of records, for analysts who ask for one.
         base: seconds from a question's turn to its answer, whatever it asks for.
-        per_value: seconds more for each value that it asks for.
+        per_value: seconds more for each value that it asks for, and for each number that it is written with.
         terms: those that all runs share; budget, mechanism and key are those of a run.
     """
 
@@ -90,9 +92,9 @@ class Offer:
             return self._kept
         return source_on_terms(self.data, replace(self.terms, sample_key=key), self.csv_dialect)
 
-    def seconds(self, size: int) -> float:
-        """From the turn of a question for so many values to its answer."""
-        return self.base + self.per_value * size
+    def seconds(self, query: Query) -> float:
+        """From the turn of a question to its answer: by what it asks for, and how it is written, alone."""
+        return self.base + self.per_value * effort_of(query)
 
     def to_json(self) -> dict[str, Any]:
         """The public terms."""

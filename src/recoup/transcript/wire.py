@@ -12,6 +12,7 @@ from typing import Any
 from recoup.errors import ParameterError, TranscriptFormatError
 from recoup.mixed import domain_from_json
 from recoup.queries import query_from_json
+from recoup.queries.base import Query
 from recoup.transcript.context import Context, Request
 from recoup.transcript.round import fraction_from_json
 
@@ -35,6 +36,25 @@ def context_from_json(terms: Mapping[str, Any]) -> Context:
     if context.per_person == "sample" and context.sample_key is None:
         raise TranscriptFormatError("the transcript does not say by which key records of a person were chosen.")
     return context
+
+
+def effort_of(query: Query) -> int:
+    """The numbers that a query asks for and those that it is written with: by them its public reply time grows.
+
+    To find one count for each of k centres in d columns takes k times d steps a record, though only k are asked for.
+
+    >>> effort_of(query_from_json({"type": "grid", "sides": [4, 5]}))
+    22
+    """
+    return query.size + _numbers_in(query.to_json())
+
+
+def _numbers_in(value: object) -> int:
+    if isinstance(value, Mapping):
+        return sum(map(_numbers_in, value.values()))
+    if isinstance(value, list | tuple):
+        return sum(map(_numbers_in, value))
+    return int(isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def request_to_json(request: Request) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import recoup
 from recoup import errors
 from recoup.cli.app import app
 from recoup.errors import ParameterError, RemoteError
+from recoup.queries.counts import GridQuery
 
 ALGORITHM = recoup.KMeans(n_clusters=2, n_rounds=2)
 
@@ -395,7 +396,7 @@ def test_a_length_that_is_none_is_refused(there, monkeypatch, length):
 
 def test_nobody_waits_longer_than_a_clock_can_count(there):
     there.between.change = lambda where, status, value: (status, _set(value, ("answer_seconds", "per_value"), 999_999))
-    assert there.connect().seconds(200_000) == 10**6
+    assert there.connect().seconds(GridQuery(sides=(100, 100))) == 10**6
 
 
 def test_a_budget_that_is_larger_than_any_is_refused(there):

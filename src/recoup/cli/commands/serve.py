@@ -19,7 +19,7 @@ from recoup.errors import ParameterError
 _STATE = "The folder that keeps tokens, runs and answers; made where it is not there."
 _TABLE = "The public name of the table; by default that of the table or of its file, without the ending."
 _BASE = "Seconds from a question to its answer: longer than any read of the table takes."
-_PER_VALUE = "Seconds more for each value that is asked for."
+_PER_VALUE = "Seconds more for each number of a question and its answer."
 _WORKERS = "How many processes serve; they share ledger and state."
 _RATE = "Requests of one token per second and worker, on average; 0: any number."
 _NAME = "Its public name: the ledger and the operator's page show it."

@@ -14,7 +14,7 @@ async function show(token) {
       el("p", {}, meter(own.left, own.epsilon, "what is left of the budget"))),
     el("section", {}, el("h2", {}, "The terms"), el("p", { class: "promise" }, promise(said)),
       terms([["table", said.table], ["hidden is", said.unit], ["records, as a public guess", said.n_records === null ? "not said" : said.n_records],
-        ["an answer leaves after", seconds.base + " s, and " + seconds.per_value + " s for each value"],
+        ["an answer leaves after", seconds.base + " s, and " + seconds.per_value + " s for each number of the question and its answer"],
         ["ledger", said.ledger], ["Recoup", said.recoup]]),
       table("Columns and their public bounds", ["column", "bounds"], columns(said.domain))),
     el("section", {}, el("h2", {}, "Start a run"), el("h3", {}, "In Python"), el("pre", { tabindex: "0" }, el("code", {}, python)),
