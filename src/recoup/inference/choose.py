@@ -28,7 +28,7 @@ from recoup.inference.inferred import InferredDataset
 from recoup.inference.intervals import draws_for, one_transcript
 from recoup.inference.simulate import Simulations
 from recoup.kernels.weighted_kmeans import Clustering, weighted_inertia, weighted_kmeans
-from recoup.maxent.measure import weighted_quantile
+from recoup.maxent.measure import weighted_quantiles
 from recoup.maxent.sizes import Clusters, WeightedPoints, sizes_by_counts
 from recoup.queries.base import Array
 from recoup.transcript.transcript import Transcript
@@ -196,8 +196,8 @@ def _counted(k: int) -> str:
 
 def _ranges(points: Array, weights: Array) -> tuple[Array, Array]:
     """The ends of the inner part of the weight, column by column."""
-    low, high = ([weighted_quantile(column, weights, at) for column in points.T] for at in (_TAIL, 1.0 - _TAIL))
-    return np.array(low), np.array(high)
+    low, high = np.array([weighted_quantiles(column, weights, (_TAIL, 1.0 - _TAIL)) for column in points.T]).T
+    return low, high
 
 
 def _cluster(

@@ -134,11 +134,12 @@ def total_of(context: Context, rounds: Rounds) -> float:
     return float(context.n_records or 1000) if records is None else max(1.0, records.estimate)
 
 
-def weighted_quantile(values: Array, weights: Array, level: float) -> float:
-    """The smallest value up to which the weights reach a level of their sum."""
+def weighted_quantiles(values: Array, weights: Array, levels: Sequence[float]) -> Array:
+    """For each level the smallest value up to which the weights reach that part of their sum."""
     order = np.argsort(values)
     cumulative = np.cumsum(weights[order])
-    return float(values[order][min(np.searchsorted(cumulative, level * cumulative[-1]), len(values) - 1)])
+    places = np.searchsorted(cumulative, np.asarray(levels) * cumulative[-1])
+    return np.asarray(values[order][np.minimum(places, len(values) - 1)])
 
 
 def only_means(rounds: Rounds) -> bool:

@@ -6,7 +6,7 @@ from cases import domains, extreme_rows
 
 from recoup import Box, GridKMeans, L1Ball, infer, release
 from recoup.curator.source import open_source
-from recoup.maxent.measure import by_cells, maxent, observations, weighted_quantile
+from recoup.maxent.measure import by_cells, maxent, observations, weighted_quantiles
 from recoup.maxent.support import blocks_of_cells, coarse_cells, denoised, reachable_cells
 from recoup.queries.counts import GridQuery
 
@@ -27,7 +27,8 @@ def test_every_record_is_in_a_reachable_cell(domain_name, d, side):
 
 def test_denoised_counts_and_quantiles_by_hand():
     np.testing.assert_array_equal(denoised(np.array([3.0, -1.0, 2.0]), 4.0), [2.5, 0.0, 1.5])
-    assert weighted_quantile(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 2.0]), 0.5) == 2.0
+    quantiles = weighted_quantiles(np.array([1.0, 3.0, 2.0]), np.array([1.0, 2.0, 1.0]), (0.5, 0.51, 1.0))
+    assert quantiles.tolist() == [2.0, 3.0, 3.0]
 
 
 def test_reachable_cells_by_hand():

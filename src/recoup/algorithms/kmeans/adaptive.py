@@ -24,7 +24,7 @@ from recoup.domain import Domain
 from recoup.kernels.weighted_kmeans import Clustering, weighted_kmeans
 from recoup.maxent.clouds import clouds
 from recoup.maxent.consistency import noisy_means_of
-from recoup.maxent.measure import by_cells, maxent, total_of, weighted_quantile, where_centers_settle
+from recoup.maxent.measure import by_cells, maxent, total_of, weighted_quantiles, where_centers_settle
 from recoup.maxent.sizes import without_doubtful_clusters
 from recoup.maxent.support import Measure, likely_counts, reachable_cells
 from recoup.queries.base import MAX_SIZE, Array, Query, check_size, of_kind
@@ -355,15 +355,15 @@ def _radii(measure: Measure, centers: Array, epsilon: float, shift: float, conte
         inside = cells == cell
         if inside.sum() <= 5 or not measure.weights[inside].sum() > 0:
             inside = np.ones(len(cells), dtype=np.bool_)
+        far, away = distances[inside], offsets[inside]
         shares = measure.weights[inside] / measure.weights[inside].sum()
         size = float(measure.weights[cells == cell].sum())
-        moved = shift**2 * float(shares @ (offsets[inside] ** 2).sum(axis=1))
+        moved = shift**2 * float(shares @ (away**2).sum(axis=1))
         least = np.inf
-        for level in _RADIUS_LEVELS:
-            radius = weighted_quantile(distances[inside], shares, level)
-            kept = np.minimum(1.0, radius / np.maximum(distances[inside], 1e-12))
+        for radius in weighted_quantiles(far, shares, _RADIUS_LEVELS):
+            kept = np.minimum(1.0, radius / np.maximum(far, 1e-12))
             step = float(shares @ kept)
-            bias = (shares * (1.0 - kept)) @ offsets[inside]
+            bias = (shares * (1.0 - kept)) @ away
             noise = 2.0 * d * (radius / (epsilon * max(size, 1.0) * max(step, 1e-12))) ** 2
             error = noise + float(bias @ bias) + (1.0 - step) ** 2 * moved
             if error < least:

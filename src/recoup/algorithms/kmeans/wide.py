@@ -19,7 +19,7 @@ from recoup._random import Rng
 from recoup.kernels.weighted_kmeans import weighted_kmeans
 from recoup.maxent.clouds import Clouds
 from recoup.maxent.consistency import Rounds
-from recoup.maxent.measure import weighted_quantile
+from recoup.maxent.measure import weighted_quantiles
 from recoup.queries.base import MAX_SIZE, Array, Integers
 from recoup.queries.cells import VoronoiQuery, as_cells
 from recoup.transcript.context import Context
@@ -106,7 +106,7 @@ def _divided(clouds: Clouds, centers: Array, rng: Rng) -> Array:
     owners, k = VoronoiQuery(centers=centers, sums="none").cells(clouds.means), len(centers)
     sizes = np.asarray(np.bincount(owners, clouds.sizes, minlength=k), dtype=np.float64)
     variances = np.bincount(owners, clouds.sizes * clouds.variances, minlength=k) / np.maximum(sizes, 1e-12)
-    wide = variances > _WIDE * weighted_quantile(variances, sizes, 0.5)
+    wide = variances > _WIDE * weighted_quantiles(variances, sizes, (0.5,))[0]
     most = (MAX_SIZE // (2 + centers.shape[1]) - k) // (_PARTS - 1)
     wide &= np.argsort(np.argsort(-sizes * variances * wide, kind="stable"), kind="stable") < most
     parts = [_parts(centers[cell], float(variances[cell]), _PARTS, rng) for cell in np.flatnonzero(wide)]
@@ -123,7 +123,7 @@ def _parts(mean: Array, variance: float, n_parts: int, rng: Rng) -> Array:
 def _split(clouds: Clouds, kept: Integers, n_cells: int, rng: Rng) -> Array:
     """The means of cells; those far wider than others are divided, the heaviest first, as far as cells last."""
     variances, sizes = clouds.variances[kept], clouds.sizes[kept]
-    typical = weighted_quantile(variances, sizes, 0.5)
+    typical = weighted_quantiles(variances, sizes, (0.5,))[0]
     places = []
     left = n_cells - len(kept)
     for cell in kept[np.argsort(-sizes * variances, kind="stable")]:

@@ -24,7 +24,7 @@ from recoup.inference.infer import infer
 from recoup.inference.inferred import InferredDataset, refit
 from recoup.inference.intervals import Intervals, intervals
 from recoup.inference.simulate import Simulations
-from recoup.maxent.measure import weighted_quantile
+from recoup.maxent.measure import weighted_quantiles
 from recoup.maxent.sizes import Clusters, WeightedPoints
 from recoup.queries.base import Array
 from recoup.report.html import Markup, element, figure, folded, noise_on_scale, section, table
@@ -140,7 +140,7 @@ def spread_of(values: Array, weights: Array, *levels: float) -> list[float]:
     """The mean of weighted values, their standard deviation, and their quantiles at these levels."""
     mean = float(np.average(values, weights=weights))
     deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
-    return [mean, deviation, *(weighted_quantile(values, weights, level) for level in levels)]
+    return [mean, deviation, *map(float, weighted_quantiles(values, weights, levels))]
 
 
 # ---- any answer ----

@@ -23,7 +23,7 @@ from recoup.domain import Domain
 from recoup.errors import ParameterError
 from recoup.inference.simulate import quickly_inferred
 from recoup.kernels.weighted_kmeans import weighted_inertia, weighted_kmeans
-from recoup.maxent.measure import weighted_quantile
+from recoup.maxent.measure import weighted_quantiles
 from recoup.maxent.sizes import WeightedPoints
 from recoup.mixed import Mixed
 from recoup.queries.base import Array, asked_by
@@ -163,8 +163,8 @@ def _view(result: Result, j: int) -> list[float]:
     """The part of a column's bounds that holds nearly all inferred data and every centre, with a margin."""
     domain = result.transcript.context.domain
     points, weights, centers = result.population.points[:, j], result.population.weights, result.centers[:, j]
-    left = min(weighted_quantile(points, weights, _TAIL), centers.min())
-    right = max(weighted_quantile(points, weights, 1.0 - _TAIL), centers.max())
+    left, right = weighted_quantiles(points, weights, (_TAIL, 1.0 - _TAIL))
+    left, right = min(left, centers.min()), max(right, centers.max())
     if result.intervals is not None:
         left = np.fmin(left, np.fmin.reduce(result.intervals.center_low[:, j]))
         right = np.fmax(right, np.fmax.reduce(result.intervals.center_high[:, j]))
