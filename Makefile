@@ -101,7 +101,7 @@ $(PEER): lab/requirements-diffprivlib.txt
 	@touch $@
 
 audit: $(DEVELOP)  ## Attacks on Recoup and bugs that they must catch; writes docs/evidence.md and docs/trust.md again
-	@echo "== recoup audit (some ten minutes; recoup audit --quick takes one or two)"
+	@echo "== recoup audit (some ten minutes; recoup audit --quick takes two or three)"
 	@$(BIN)/recoup audit --processes 2 -o docs
 	@echo "== Planted bugs"
 	@$(BIN)/python -m recoup_lab.audit.planted_bugs -o docs
@@ -118,7 +118,7 @@ audit: $(DEVELOP)  ## Attacks on Recoup and bugs that they must catch; writes do
 	@$(BIN)/python -m recoup_lab.audit.trusted -o docs
 	@$(BIN)/python -m recoup_lab.audit.overview -o docs
 
-audit-quick: $(DEVELOP)  ## The same with fewer tries and bugs: about two minutes, writes nothing
+audit-quick: $(DEVELOP)  ## The same with fewer tries and bugs: about seven minutes, writes nothing
 	@$(BIN)/recoup audit --quick --processes 2
 	@$(BIN)/python -m recoup_lab.audit.planted_bugs --planted quick
 	@$(BIN)/python -m recoup_lab.audit.faults.run --quick

@@ -19,7 +19,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command(rich_help_panel=PANEL, short_help="Attack Recoup: can anybody tell whether one record was there?")
 def audit(
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer tries, in one to two minutes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer tries, in two to three minutes.")] = False,
     only: Annotated[
         list[str] | None,
         typer.Option(help="Only this group of attacks; may be given again.", metavar="NAME", show_default="all"),

@@ -22,7 +22,7 @@ from recoup_lab.figures.runs import (
     settings,
     study,
 )
-from recoup_lab.pages import mean_and_error
+from recoup_lab.pages import mean_and_error, read_json
 
 
 def _digits(value: float) -> int:
@@ -99,6 +99,13 @@ def slower(contestant: str, *shape: str) -> str:
     return short(race.ratio(names[contestant], OURS))
 
 
+def crowd(what: str) -> str:
+    """Of many analysts at once: how many answers there were, or how many milliseconds one took."""
+    run = read_json(DOCS / "data" / "served.json", "attacks on a served curator")
+    (found,) = (found for found in run["findings"] if found["attack"] == "many at once")
+    return f"{found['tries']:,}" if what == "answers" else f"{1000 * found['figures'][what]:,.0f}"
+
+
 def plan_right() -> str:
     """How many of ten predictions are right."""
     found = [told(run) for run in study("plan")]
@@ -127,6 +134,7 @@ FIGURES: Final[dict[str, Callable[..., str]]] = {
     "generated": lambda name, epsilon: _generated(name, epsilon),
     "coverage": lambda name, measure: _one("intervals", measure.replace("-", " "), name),
     "slower": slower,
+    "crowd": crowd,
     "verdict": lambda part, key: _total(part, key.replace("-", " ")),
     "plan-right": plan_right,
     "megabytes": lambda what: f"{study('install', what=what)[0]['megabytes']:,}",

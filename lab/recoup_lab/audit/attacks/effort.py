@@ -16,7 +16,7 @@ class Effort:
     """What holds for all attacks of a run.
 
     Attributes:
-        quick: fewer tries, one to two minutes for everything.
+        quick: fewer tries, two to three minutes for everything.
         seed: of tables and of harmless choices; the noise that is audited has none.
         say: told about progress.
     """

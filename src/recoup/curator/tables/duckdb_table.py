@@ -51,8 +51,9 @@ _SETTINGS: Final = {
     "preserve_insertion_order": False,
 }
 # Megabytes for each thread, which loads the texts of 2,048 rows whole before it asks how long they are. Twice and more
-# what `recoup.Table` has operators declare, since the library rounds up.
-_MEMORY: Final = 256
+# what `recoup.Table` has operators declare, since the library rounds up. Without texts blocks are small, and the rest
+# would fill with what was read.
+_MEMORY, _MEMORY_WITHOUT_TEXTS = 256, 64
 _TABLES: Final = """
 SELECT database_name, schema_name, table_name FROM system.main.duckdb_tables() WHERE NOT internal AND NOT temporary
 UNION ALL
@@ -99,6 +100,8 @@ class DuckDBTable:
         with self._snapshot() as connection:
             relation = self._relation(connection)
             check_unchanged(_columns(relation), columns, self.shown)
+            if isinstance(self._database, Path) and not any(column.cast == _SHORT for column in columns):
+                connection.execute(f"SET memory_limit = '{_MEMORY_WITHOUT_TEXTS * n_threads()}MB'")
             yield from _blocks(relation, columns, rules, block_rows)
 
     def _relation(self, connection: Any) -> Any:
