@@ -5,22 +5,13 @@ Prints a line for each attack and ends with code 1 if any found something, or if
 
 from __future__ import annotations
 
-import argparse
-import os
 import signal
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
-for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "RECOUP_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
-
-from recoup_lab.audit.evidence import cpu_seconds, end_run  # noqa: E402
-from recoup_lab.audit.findings import Finding  # noqa: E402
+from recoup_lab.audit.findings import Finding
+from recoup_lab.audit.in_parts import Parts, run
 
 FULL = {"kills": 500, "interrupts": 100, "races": 1000, "writes": 30}
 QUICK = {"kills": 25, "interrupts": 5, "races": 40, "writes": 3}
@@ -88,7 +79,7 @@ def refusals(n: dict[str, int], seed: int) -> list[Finding]:
 
 
 # In turn for two processes: each has about half of the work.
-PARTS: dict[str, Callable[..., list[Finding]]] = {
+PARTS: Parts = {
     "kills of releases": lambda n, seed: kills(n, seed, ["release, laplace", "release, gaussian"]),
     "kills of others": lambda n, seed: kills(
         n, seed, ["ledger charge", "ledger create", "transcript save", "inference, mcmc", "estimator"]
@@ -100,32 +91,5 @@ PARTS: dict[str, Callable[..., list[Finding]]] = {
 }
 
 
-def run_part(name: str, n: dict[str, int], seed: int) -> tuple[list[Finding], float]:
-    """One part, in a process that has no other threads: it forks."""
-    before = cpu_seconds()
-    return PARTS[name](n, seed), cpu_seconds() - before
-
-
-def main() -> int:
-    """Run what was asked for and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="about a twentieth of the tries")
-    parser.add_argument("--only", action="append", choices=list(PARTS), metavar="PART", help="may be given again")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--share", type=float, default=1.0, help="of the tries, for a run that is quicker still")
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write data/faults.json and evidence.md")
-    options = parser.parse_args()
-    n = {name: max(1, int(count * options.share)) for name, count in (QUICK if options.quick else FULL).items()}
-    start, found, cpu = time.monotonic(), [], cpu_seconds()
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        for part in [pool.submit(run_part, name, n, options.seed) for name in options.only or PARTS]:
-            findings, seconds = part.result()
-            found += findings
-            cpu += seconds
-            for finding in findings:
-                print("  " + "; ".join(finding.row()), file=sys.stderr, flush=True)
-    return end_run(options.output, "faults", "faults", "recoup_lab.audit.faults.run", found, start=start, cpu=cpu)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("faults", __doc__, PARTS, FULL, QUICK))
